@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recorder/journal.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <map>
+#include <utility>
+
+namespace relay::recorder {
+
+using layout::batch_header_bytes;
+using layout::BatchHeader;
+using layout::Done;
+using layout::journal_block_bytes;
+using layout::SegmentHeader;
+
+namespace {
+
+constexpr std::string_view segment_prefix = "segment-";
+constexpr auto block = static_cast<std::int64_t>(journal_block_bytes);
+
+// Zeroes are written in pieces of this size: large enough to be quick, small enough to cost no memory.
+constexpr std::size_t zero_piece_bytes = 256 * 1024;
+
+std::string segment_name(std::size_t number) {
+    std::string digits = std::to_string(number);
+    digits.insert(0, digits.size() < 4 ? 4 - digits.size() : 0, '0');
+    return std::string(segment_prefix) + digits;
+}
+
+bool is_segment_name(std::string_view name) {
+    if (!name.starts_with(segment_prefix) || name.size() < segment_prefix.size() + 4) {
+        return false;
+    }
+    name.remove_prefix(segment_prefix.size());
+    return std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+Status write_zeroes(File& file, std::int64_t size) {
+    const std::string zeroes(zero_piece_bytes, '\0');
+    for (std::int64_t offset = 0; offset < size;) {
+        const auto piece =
+            std::min<std::int64_t>(static_cast<std::int64_t>(zeroes.size()), size - offset);
+        if (Status written = file.write(
+                offset, std::string_view(zeroes).substr(0, static_cast<std::size_t>(piece)));
+            !written.ok()) {
+            return written;
+        }
+        offset += piece;
+    }
+    return file.sync();
+}
+
+std::string_view from(std::string_view bytes, std::int64_t offset) {
+    return bytes.substr(static_cast<std::size_t>(offset));
+}
+
+}  // namespace
+
+Journal::Journal(Directory& directory, JournalLimits limits, Random random)
+    : directory_(directory), limits_(limits), random_(std::move(random)) {
+}
+
+Result<std::unique_ptr<Journal>>
+Journal::open(Directory& directory, JournalLimits limits, Random random) {
+    assert(limits.segment_bytes % block == 0 && limits.segment_bytes >= 4 * block);
+    auto names = directory.list();
+    if (!names.ok()) {
+        return names.error();
+    }
+    std::unique_ptr<Journal> journal(new Journal(directory, limits, std::move(random)));
+    std::sort(names.value().begin(), names.value().end());
+    for (const std::string& name : names.value()) {
+        if (!is_segment_name(name)) {
+            continue;
+        }
+        auto file = directory.open_file(name, OpenMode::existing);
+        if (!file.ok()) {
+            return file.error();
+        }
+        auto stat = file.value()->stat();
+        if (!stat.ok()) {
+            return stat.error();
+        }
+        auto segment = std::make_unique<Segment>();
+        segment->name = name;
+        segment->file = std::move(file.value());
+        segment->size = stat.value().size;
+        journal->segments_.push_back(std::move(segment));
+    }
+    return journal;
+}
+
+Result<std::string> Journal::read_segment(Segment& segment) {
+    std::string bytes(static_cast<std::size_t>(segment.size), '\0');
+    auto count = segment.file->read(0, bytes.data(), bytes.size());
+    if (!count.ok()) {
+        return count.error();
+    }
+    bytes.resize(count.value());
+    return bytes;
+}
+
+// What one segment's bytes hold: the chain from its header on, and whatever else reads as a batch.
+struct Journal::Walk {
+    std::optional<SegmentHeader> header;
+    std::vector<BatchPlace> chain;
+    std::vector<BatchPlace> loose;
+    std::uint64_t highest_generation = 0;
+
+    static Walk of(std::string_view bytes, std::size_t segment) {
+        Walk walk;
+        if (auto header = layout::decode_segment_header(bytes); header.ok()) {
+            walk.header = header.value();
+            walk.highest_generation = header.value().generation;
+        }
+        std::int64_t offset = block;
+        if (walk.header) {
+            offset = walk.follow_chain(bytes, segment);
+        }
+        // A batch begins on a block boundary and nowhere else, so looking there is enough.
+        for (; offset + block <= static_cast<std::int64_t>(bytes.size()); offset += block) {
+            auto batch = layout::decode_batch(from(bytes, offset));
+            if (batch.ok()) {
+                walk.loose.push_back(place(batch.value(), segment, offset));
+                walk.highest_generation =
+                    std::max(walk.highest_generation, batch.value().generation);
+            }
+        }
+        return walk;
+    }
+
+private:
+    static BatchPlace place(const BatchHeader& batch, std::size_t segment, std::int64_t offset) {
+        return {
+            .lsn = batch.lsn,
+            .synced_lsn = batch.synced_lsn,
+            .crc = batch.crc,
+            .segment = segment,
+            .offset = offset,
+            .bytes = static_cast<std::int64_t>(layout::batch_bytes(batch.payload_bytes))};
+    }
+
+    std::int64_t follow_chain(std::string_view bytes, std::size_t segment) {
+        std::int64_t offset = block;
+        std::uint32_t crc = header->crc;
+        std::uint64_t lsn = header->first_lsn;
+        while (offset + block <= static_cast<std::int64_t>(bytes.size())) {
+            auto batch = layout::decode_batch(from(bytes, offset));
+            if (!batch.ok()) {
+                break;
+            }
+            const BatchHeader& found = batch.value();
+            if (found.generation != header->generation || found.salt != header->salt
+                || found.lsn != lsn || found.previous_crc != crc) {
+                break;
+            }
+            chain.push_back(place(found, segment, offset));
+            offset += chain.back().bytes;
+            crc = found.crc;
+            ++lsn;
+        }
+        return offset;
+    }
+};
+
+bool Journal::has_segments() const {
+    const std::lock_guard guard(mutex_);
+    return !segments_.empty();
+}
+
+Result<bool> Journal::written_since(std::uint64_t generation) {
+    for (const auto& segment : segments_) {
+        std::string bytes(journal_block_bytes, '\0');
+        auto count = segment->file->read(0, bytes.data(), bytes.size());
+        if (!count.ok()) {
+            return count.error();
+        }
+        auto header =
+            layout::decode_segment_header(std::string_view(bytes).substr(0, count.value()));
+        if (header.ok() && header.value().generation >= generation) {
+            return true;
+        }
+    }
+    return false;
+}
+
+Result<JournalScan> Journal::scan(const layout::CheckpointRecord& checkpoint) {
+    JournalScan scan;
+    scan.highest_lsn = checkpoint.lsn;
+    scan.highest_generation = checkpoint.next_generation - 1;
+    durable_lsn_ = checkpoint.lsn;
+    if (checkpoint.clean) {
+        auto written = written_since(checkpoint.next_generation);
+        if (!written.ok()) {
+            return written.error();
+        }
+        if (!written.value()) {
+            scan.rule = "orderly stop";
+            return scan;
+        }
+    }
+    std::map<std::uint64_t, Walk>
+        live;  // by first lsn: segments with something after the checkpoint
+    std::vector<BatchPlace> later;
+    for (std::size_t index = 0; index < segments_.size(); ++index) {
+        auto bytes = read_segment(*segments_[index]);
+        if (!bytes.ok()) {
+            return bytes.error();
+        }
+        if (auto header = layout::decode_segment_header(bytes.value());
+            !header.ok() && header.error().code == Errc::invalid) {
+            return header.error();
+        }
+        Walk walk = Walk::of(bytes.value(), index);
+        scan.highest_generation = std::max(scan.highest_generation, walk.highest_generation);
+        for (const auto* batches : {&walk.chain, &walk.loose}) {
+            for (const BatchPlace& batch : *batches) {
+                scan.highest_lsn = std::max(scan.highest_lsn, batch.lsn);
+                if (batch.lsn > checkpoint.lsn) {
+                    later.push_back(batch);
+                }
+            }
+        }
+        const bool ours = walk.header && walk.header->journal == checkpoint.journal;
+        if (ours && !walk.chain.empty() && walk.chain.back().lsn > checkpoint.lsn) {
+            live.emplace(walk.header->first_lsn, std::move(walk));
+        }
+    }
+
+    std::uint64_t expected = checkpoint.lsn + 1;
+    std::optional<std::pair<std::uint64_t, std::uint32_t>> predecessor;  // generation, crc
+    for (const auto& [first_lsn, walk] : live) {
+        const bool follows =
+            !predecessor
+            || (first_lsn == expected && walk.header->previous_generation == predecessor->first
+                && walk.header->previous_crc == predecessor->second);
+        if (first_lsn > expected || !follows) {
+            break;
+        }
+        for (const BatchPlace& batch : walk.chain) {
+            if (batch.lsn == expected) {
+                scan.chain.push_back(batch);
+                ++expected;
+            }
+        }
+        // read() finds them from now on, as if this process had written them.
+        Segment& segment = *segments_[walk.chain.front().segment];
+        segment.generation = walk.header->generation;
+        segment.first_lsn = first_lsn;
+        segment.last_lsn = walk.chain.back().lsn;
+        predecessor = {walk.header->generation, walk.chain.back().crc};
+    }
+
+    durable_lsn_ = expected - 1;
+    TailEvidence evidence;
+    std::sort(later.begin(), later.end(), [](const BatchPlace& left, const BatchPlace& right) {
+        return left.lsn < right.lsn;
+    });
+    for (const BatchPlace& batch : later) {
+        if (batch.lsn >= expected) {
+            evidence.later_batch_seen = true;
+            evidence.missing_batch_was_synced =
+                evidence.missing_batch_was_synced || batch.synced_lsn >= expected;
+            scan.severed.push_back(batch);
+        }
+    }
+    const TailRule& rule = judge_tail(evidence);
+    scan.verdict = rule.verdict;
+    scan.rule = rule.name;
+    if (scan.verdict != TailVerdict::damaged) {
+        scan.severed.clear();
+    }
+    return scan;
+}
+
+Status Journal::rewrite_tail(const JournalScan& scan) {
+    std::uint64_t proven = 0;
+    std::vector<BatchPlace> batches = scan.chain;
+    batches.insert(batches.end(), scan.severed.begin(), scan.severed.end());
+    for (const BatchPlace& batch : batches) {
+        proven = std::max(proven, batch.synced_lsn);
+    }
+    std::vector<bool> dirty(segments_.size(), false);
+    for (const BatchPlace& batch : batches) {
+        if (batch.lsn <= proven) {
+            continue;
+        }
+        Segment& segment = *segments_[batch.segment];
+        // The first batch of a segment was written together with the header in front of it.
+        const std::int64_t begin = batch.offset == block ? 0 : batch.offset;
+        std::string bytes(static_cast<std::size_t>(batch.offset + batch.bytes - begin), '\0');
+        auto count = segment.file->read(begin, bytes.data(), bytes.size());
+        if (!count.ok()) {
+            return count.error();
+        }
+        bytes.resize(count.value());
+        if (Status written = segment.file->write(begin, bytes); !written.ok()) {
+            return written;
+        }
+        dirty[batch.segment] = true;
+    }
+    for (std::size_t index = 0; index < segments_.size(); ++index) {
+        if (dirty[index]) {
+            if (Status synced = segments_[index]->file->sync(); !synced.ok()) {
+                return synced;
+            }
+        }
+    }
+    return Done{};
+}
+
+Result<std::string> Journal::read_payload(const BatchPlace& place) {
+    std::string bytes(static_cast<std::size_t>(place.bytes), '\0');
+    auto count = segments_[place.segment]->file->read(place.offset, bytes.data(), bytes.size());
+    if (!count.ok()) {
+        return count.error();
+    }
+    bytes.resize(count.value());
+    auto batch = layout::decode_batch(bytes);
+    if (!batch.ok()) {
+        return batch.error();
+    }
+    return std::string(layout::batch_payload(bytes, batch.value()));
+}
+
+Status Journal::start(const layout::JournalId& id, std::uint64_t generation, std::uint64_t lsn) {
+    id_ = id;
+    next_generation_ = generation;
+    last_lsn_ = lsn;
+    durable_lsn_ = lsn;
+    std::vector<std::unique_ptr<Segment>> fitting;
+    for (auto& segment : segments_) {
+        if (segment->size == limits_.segment_bytes
+            && static_cast<std::int64_t>(fitting.size()) < limits_.segments_max) {
+            segment->generation = 0;
+            fitting.push_back(std::move(segment));
+        } else if (Status removed = directory_.remove(segment->name); !removed.ok()) {
+            return removed;
+        }
+    }
+    segments_ = std::move(fitting);
+    // The process that made them may have ended before it made their names durable.
+    if (Status synced = directory_.sync(); !synced.ok()) {
+        return synced;
+    }
+    return prepare_spare();
+}
+
+// Called with making_mutex_ held, so that the name stays free until it is taken.
+Status Journal::make_segment() {
+    std::string name;
+    {
+        const std::lock_guard guard(mutex_);
+        const auto taken = [this](const std::string& wanted) {
+            return std::any_of(segments_.begin(), segments_.end(), [&wanted](const auto& segment) {
+                return segment->name == wanted;
+            });
+        };
+        std::size_t number = 1;
+        do {
+            name = segment_name(number++);
+        } while (taken(name));
+    }
+    auto file = directory_.open_file(name, OpenMode::create);
+    if (!file.ok()) {
+        return file.error();
+    }
+    if (Status zeroed = write_zeroes(*file.value(), limits_.segment_bytes); !zeroed.ok()) {
+        // Half a segment helps nobody and may be what fills the disk.
+        static_cast<void>(directory_.remove(name));
+        return zeroed;
+    }
+    if (Status synced = directory_.sync(); !synced.ok()) {
+        return synced;
+    }
+    auto segment = std::make_unique<Segment>();
+    segment->name = name;
+    segment->file = std::move(file.value());
+    segment->size = limits_.segment_bytes;
+    const std::lock_guard guard(mutex_);
+    segments_.push_back(std::move(segment));
+    return Done{};
+}
+
+std::optional<std::size_t> Journal::free_segment() const {
+    for (std::size_t index = 0; index < segments_.size(); ++index) {
+        if (segments_[index]->generation == 0) {
+            return index;
+        }
+    }
+    return std::nullopt;
+}
+
+Status Journal::prepare_spare() {
+    const std::lock_guard making(making_mutex_);
+    {
+        const std::lock_guard guard(mutex_);
+        if (free_segment() || static_cast<std::int64_t>(segments_.size()) >= limits_.segments_max) {
+            return Done{};
+        }
+    }
+    return make_segment();
+}
+
+// Takes a free segment into use. Its header goes out in front of the first batch, in the same write.
+Status Journal::begin_segment() {
+    if (Status prepared = prepare_spare(); !prepared.ok()) {
+        return prepared;
+    }
+    const std::lock_guard guard(mutex_);
+    const std::optional<std::size_t> index = free_segment();
+    if (!index) {
+        return Error{Errc::busy, 0, "every journal segment waits for a checkpoint"};
+    }
+    Segment& segment = *segments_[*index];
+    SegmentHeader header;
+    header.journal = id_;
+    header.generation = next_generation_++;
+    header.salt = random_();
+    header.first_lsn = last_lsn_ + 1;
+    header.previous_generation = last_generation_;
+    header.previous_crc = last_generation_ == 0 ? 0 : previous_crc_;
+    header_block_ = layout::encode_segment_header(header);
+    segment.generation = header.generation;
+    segment.first_lsn = header.first_lsn;
+    segment.last_lsn = last_lsn_;
+    current_ = &segment;
+    write_offset_ = 0;
+    salt_ = header.salt;
+    previous_crc_ = header.crc;
+    last_generation_ = header.generation;
+    return Done{};
+}
+
+Error Journal::latch(Error error) {
+    failure_ = Error{Errc::closed, error.os_errno, "the journal failed: " + error.context};
+    return *failure_;
+}
+
+Result<std::uint64_t> Journal::write(std::string& buffer) {
+    if (failure_) {
+        return *failure_;
+    }
+    const auto size =
+        static_cast<std::int64_t>(layout::batch_bytes(buffer.size() - batch_header_bytes));
+    assert(size + block <= limits_.segment_bytes);
+    const auto may_come_again = [](const Error& error) {
+        return error.code == Errc::busy || error.code == Errc::no_space;
+    };
+    if (current_ == nullptr || write_offset_ + size > limits_.segment_bytes) {
+        if (Status begun = begin_segment(); !begun.ok()) {
+            return may_come_again(begun.error()) ? begun.error() : latch(begun.error());
+        }
+    }
+    BatchHeader batch;
+    batch.generation = current_->generation;
+    batch.salt = salt_;
+    batch.lsn = last_lsn_ + 1;
+    batch.synced_lsn = last_lsn_;
+    batch.previous_crc = previous_crc_;
+    layout::seal_batch(buffer, batch);
+    const std::string whole = header_block_.empty() ? std::string() : header_block_ + buffer;
+    const std::string_view bytes = whole.empty() ? std::string_view(buffer) : whole;
+    if (Status written = current_->file->write(write_offset_, bytes); !written.ok()) {
+        // Nothing was synced: the next attempt overwrites whatever part of this one was put down.
+        return may_come_again(written.error()) ? written.error() : latch(written.error());
+    }
+    if (Status synced = current_->file->sync(); !synced.ok()) {
+        return latch(synced.error());
+    }
+    header_block_.clear();
+    write_offset_ += static_cast<std::int64_t>(bytes.size());
+    previous_crc_ = batch.crc;
+    last_lsn_ = batch.lsn;
+    {
+        const std::lock_guard guard(mutex_);
+        current_->last_lsn = batch.lsn;
+    }
+    durable_lsn_ = batch.lsn;
+    return batch.lsn;
+}
+
+void Journal::release(std::uint64_t lsn) {
+    const std::lock_guard guard(mutex_);
+    for (auto& segment : segments_) {
+        if (segment.get() != current_ && segment->generation != 0 && segment->last_lsn <= lsn) {
+            segment->generation = 0;
+        }
+    }
+}
+
+Status Journal::read(std::uint64_t from_lsn, std::uint64_t to_lsn, const Visitor& visitor) {
+    std::vector<std::pair<std::uint64_t, std::string>> names;
+    {
+        const std::lock_guard guard(mutex_);
+        for (const auto& segment : segments_) {
+            if (segment->generation != 0 && segment->first_lsn <= to_lsn
+                && segment->last_lsn >= from_lsn) {
+                names.emplace_back(segment->first_lsn, segment->name);
+            }
+        }
+    }
+    std::sort(names.begin(), names.end());
+    std::uint64_t expected = from_lsn;
+    for (const auto& [first_lsn, name] : names) {
+        // A handle of its own: the commit thread goes on writing through the other one.
+        auto file = directory_.open_file(name, OpenMode::existing);
+        if (!file.ok()) {
+            return file.error();
+        }
+        Segment segment;
+        segment.file = std::move(file.value());
+        auto stat = segment.file->stat();
+        if (!stat.ok()) {
+            return stat.error();
+        }
+        segment.size = stat.value().size;
+        auto bytes = read_segment(segment);
+        if (!bytes.ok()) {
+            return bytes.error();
+        }
+        const Walk walk = Walk::of(bytes.value(), 0);
+        for (const BatchPlace& batch : walk.chain) {
+            if (batch.lsn != expected || batch.lsn > to_lsn) {
+                continue;
+            }
+            const std::string_view found = from(bytes.value(), batch.offset);
+            auto header = layout::decode_batch(found);
+            if (!header.ok()) {
+                return header.error();
+            }
+            if (Status visited = visitor(batch.lsn, layout::batch_payload(found, header.value()));
+                !visited.ok()) {
+                return visited;
+            }
+            ++expected;
+        }
+    }
+    if (expected <= to_lsn) {
+        return Error{
+            Errc::not_found,
+            0,
+            "batch " + std::to_string(expected) + " is no longer in the journal"};
+    }
+    return Done{};
+}
+
+std::uint64_t Journal::next_generation() const {
+    const std::lock_guard guard(mutex_);
+    return next_generation_;
+}
+
+std::int64_t Journal::payload_bytes_max() const {
+    return limits_.segment_bytes - 2 * block;
+}
+
+std::int64_t Journal::live_bytes() const {
+    const std::lock_guard guard(mutex_);
+    std::int64_t total = 0;
+    for (const auto& segment : segments_) {
+        total += segment->generation != 0 ? segment->size : 0;
+    }
+    return total;
+}
+
+}  // namespace relay::recorder

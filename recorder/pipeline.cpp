@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recorder/pipeline.hpp"
+
+#include "layout/journal_change.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+
+namespace relay::recorder {
+
+using layout::batch_header_bytes;
+using layout::Done;
+using layout::Ulid;
+
+namespace {
+
+// How often a checkpoint that waits for a slow disk looks again whether it should go on without it.
+constexpr std::int64_t checkpoint_poll_ms = 5;
+
+// How often the commit thread looks again for room when no checkpoint tells it, and how long a failed
+// checkpoint waits.
+constexpr std::int64_t retry_room_ms = 500;
+
+// While anything is under way, how often disks are looked at that may have stopped answering.
+constexpr std::int64_t stall_look_ms = 1'000;
+
+bool begins_with_claim(std::string_view change) {
+    layout::ChangeReader changes(change);
+    const auto first = changes.next();
+    if (!first) {
+        return false;
+    }
+    layout::EffectReader effects(*first);
+    const auto effect = effects.next();
+    return effect && effect->kind == layout::EffectKind::claim;
+}
+
+std::string with_claim(std::string_view change, layout::Claim claim) {
+    claim.create = false;
+    layout::ChangeReader changes(change);
+    std::string out;
+    if (const auto whole = changes.next()) {
+        layout::ChangeWriter writer(out, whole->header);
+        writer.add_claim(claim);
+        layout::EffectReader effects(*whole);
+        while (const auto effect = effects.next()) {
+            writer.add(*effect);
+        }
+        writer.finish();
+    }
+    return out;
+}
+
+std::int64_t microseconds_since(std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+               std::chrono::steady_clock::now() - begin)
+        .count();
+}
+
+}  // namespace
+
+Pipeline::Pipeline(
+    Disk& disk, const Clock& clock, PipelineListener& listener, PipelineLimits limits)
+    : disk_(disk), clock_(clock), listener_(listener), limits_(limits) {
+}
+
+// Sessions share a volume when their anchors lie on the same file system. An anchor that cannot be
+// reached gets one of its own, named by its path.
+std::string Pipeline::volume_name(Disk& disk, const layout::Claim& claim) {
+    if (auto anchor = disk.open_directory(claim.anchor); anchor.ok()) {
+        if (auto stat = anchor.value()->stat(); stat.ok()) {
+            return "dev:" + std::to_string(stat.value().device);
+        }
+    }
+    return "path:" + claim.anchor;
+}
+
+std::shared_ptr<SessionFiles> Pipeline::files_for(
+    const Ulid& session, const layout::Claim& claim, const std::string& volume_name) {
+    const std::shared_ptr<Volume> volume = find_or_add_volume(volume_name, claim.anchor);
+    if (std::shared_ptr<SessionFiles> known = volume->find(session)) {
+        return known;
+    }
+    auto files = std::make_shared<SessionFiles>(disk_, session, claim);
+    files->volume = volume.get();
+    volume->adopt(files, std::nullopt);
+    return files;
+}
+
+std::shared_ptr<Volume>
+Pipeline::find_or_add_volume(const std::string& name, const std::string& anchor) {
+    const std::lock_guard guard(mutex_);
+    for (const auto& volume : volumes_) {
+        if (volume->name() == name) {
+            return volume;
+        }
+    }
+    auto volume = std::make_shared<Volume>(
+        VolumeContext{
+            .disk = disk_,
+            .journal = *journal_,
+            .spill = *spill_,
+            .clock = clock_,
+            .listener = listener_,
+            .dispatched_lsn = dispatched_lsn_,
+            .open_sessions_max = limits_.open_sessions_max},
+        name,
+        anchor);
+    volume->resume_at(dispatched_lsn_.load(), 0);
+    volumes_.push_back(volume);
+    return volume;
+}
+
+// Replay finds a session through the checkpoint or through a claim in the journal. One that is in
+// neither (it had ended, was let go, and gets one more change now) needs a claim in that change.
+void Pipeline::submit(WorkItem item) {
+    if (!item.files->announced && !begins_with_claim(item.change)) {
+        item.change = with_claim(item.change, item.files->initial_claim);
+    }
+    item.files->announced = true;
+    queue_.push(std::move(item));
+}
+
+Pipeline::Commit Pipeline::commit_step() {
+    const auto room = static_cast<std::size_t>(
+        std::min<std::int64_t>(limits_.batch_bytes_max, journal_->payload_bytes_max()));
+    std::vector<WorkItem> items = queue_.take(room);
+    if (items.empty()) {
+        return Commit::idle;
+    }
+    batch_.assign(batch_header_bytes, '\0');
+    for (const WorkItem& item : items) {
+        batch_ += item.change;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    Result<std::uint64_t> written = journal_->write(batch_);
+    if (written.ok()) {
+        sync_latency_.add(microseconds_since(begin));
+        for (WorkItem& item : items) {
+            item.lsn = written.value();
+        }
+        const std::size_t count = items.size();
+        dispatch(std::move(items));
+        batches_.fetch_add(1, std::memory_order_relaxed);
+        changes_.fetch_add(count);  // after dispatch(): a checkpoint begun now covers them
+        return Commit::done;
+    }
+    const Error& error = written.error();
+    if (error.code == Errc::busy || error.code == Errc::no_space) {
+        queue_.put_back(std::move(items));
+        static_cast<void>(request_checkpoint());
+        const std::lock_guard guard(mutex_);
+        trouble_ = error.context;
+        return Commit::blocked;
+    }
+    {
+        const std::lock_guard guard(mutex_);
+        failure_ = error.context;
+    }
+    refuse(std::move(items), Verdict::failed, error.context);
+    return Commit::failed;
+}
+
+void Pipeline::refuse(std::vector<WorkItem> items, Verdict verdict, const std::string& reason) {
+    std::vector<Outcome> outcomes;
+    for (WorkItem& item : items) {
+        if (item.waiter.connection != 0) {
+            outcomes.push_back({verdict, std::move(item.waiter), reason});
+        }
+    }
+    if (!outcomes.empty()) {
+        listener_.settled(std::move(outcomes));
+    }
+}
+
+void Pipeline::dispatch(std::vector<WorkItem> items) {
+    const std::uint64_t lsn = items.front().lsn;
+    std::vector<std::pair<Volume*, std::vector<WorkItem>>> parts;
+    for (WorkItem& item : items) {
+        Volume* volume = item.files->volume;
+        auto part = std::find_if(parts.begin(), parts.end(), [volume](const auto& known) {
+            return known.first == volume;
+        });
+        if (part == parts.end()) {
+            parts.emplace_back(volume, std::vector<WorkItem>());
+            part = parts.end() - 1;
+        }
+        part->second.push_back(std::move(item));
+    }
+    for (auto& [volume, part] : parts) {
+        volume->enqueue(std::move(part));
+    }
+    dispatched_lsn_ = lsn;
+    const std::lock_guard guard(mutex_);
+    if (next_checkpoint_ms_ == 0) {
+        next_checkpoint_ms_ = clock_.steady_ms() + checkpoint_interval_ms_;
+        checkpoint_wakeup_.notify_one();
+    }
+}
+
+void Pipeline::wait_for_room() {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t done = checkpoints_done_;
+    room_wakeup_.wait_for(lock, std::chrono::milliseconds(retry_room_ms), [this, done] {
+        return stopping_ || checkpoints_done_ != done;
+    });
+}
+
+bool Pipeline::checkpoint_due() const {
+    if (clock_.steady_ms() < retry_checkpoint_ms_) {
+        return false;
+    }
+    if (tickets_ > checkpoints_done_) {
+        return true;
+    }
+    // Half the journal is the latest moment at which a checkpoint still comes before it is full.
+    const bool filling = journal_->live_bytes() > limits_.journal.segment_bytes
+                         && journal_->durable_lsn() > checkpointed_lsn_;
+    return next_checkpoint_ms_ != 0 && (filling || clock_.steady_ms() >= next_checkpoint_ms_);
+}
+
+void Pipeline::begin_checkpoint() {
+    Checkpoint begun;
+    begun.ticket = std::max(tickets_, checkpoints_done_ + 1);
+    tickets_ = begun.ticket;
+    // Whatever is offered to the volumes from here on is not part of this one.
+    begun.lsn = dispatched_lsn_.load();
+    begun.begun_ms = clock_.steady_ms();
+    next_checkpoint_ms_ = 0;
+    checkpoint_ = begun;
+    for (const auto& volume : volumes_) {
+        volume->request_sync();
+    }
+}
+
+bool Pipeline::volumes_ready() {
+    const std::int64_t waited = clock_.steady_ms() - checkpoint_->begun_ms;
+    for (const auto& volume : volumes()) {
+        volume->check_stall(limits_.stall_limit_ms);
+        if (volume->synced_lsn() >= checkpoint_->lsn) {
+            continue;
+        }
+        if (!volume->sick() && waited < limits_.sync_patience_ms) {
+            return false;
+        }
+        if (Status spilled = volume->spill_to(checkpoint_->lsn); !spilled.ok()) {
+            fail_checkpoint(spilled.error());
+            return false;
+        }
+    }
+    return true;
+}
+
+void Pipeline::fail_checkpoint(const Error& error) {
+    const std::lock_guard guard(mutex_);
+    trouble_ = error.context;
+    checkpoint_.reset();
+    // Not at once, whoever asks: what failed will not be well in a microsecond.
+    retry_checkpoint_ms_ = clock_.steady_ms() + retry_room_ms;
+    next_checkpoint_ms_ = retry_checkpoint_ms_;
+}
+
+bool Pipeline::checkpoint_step() {
+    for (const auto& volume : volumes()) {
+        volume->check_stall(limits_.stall_limit_ms);
+    }
+    {
+        const std::lock_guard guard(mutex_);
+        if (!checkpoint_) {
+            if (!checkpoint_due()) {
+                return false;
+            }
+            begin_checkpoint();
+            return true;
+        }
+    }
+    if (!volumes_ready()) {
+        return false;
+    }
+    const Checkpoint done = *checkpoint_;
+    if (Status finished = finish_checkpoint(done.lsn, /*clean=*/false); !finished.ok()) {
+        fail_checkpoint(finished.error());
+        return true;
+    }
+    journal_->release(done.lsn);
+    // A failure here is no failure of the checkpoint: the commit thread will meet it and say so.
+    static_cast<void>(journal_->prepare_spare());
+    {
+        const std::lock_guard guard(mutex_);
+        checkpoint_.reset();
+        trouble_.reset();
+        retry_checkpoint_ms_ = 0;
+        checkpointed_lsn_ = done.lsn;
+        checkpointed_ms_ = clock_.steady_ms();
+        checkpoints_done_ = done.ticket;
+        if (dispatched_lsn_ > done.lsn && next_checkpoint_ms_ == 0) {
+            next_checkpoint_ms_ = clock_.steady_ms() + checkpoint_interval_ms_;
+        }
+        room_wakeup_.notify_all();
+    }
+    listener_.checkpointed();
+    return true;
+}
+
+Status Pipeline::remove_spills(const std::vector<DrainedSpills>& drained) {
+    for (const auto& [volume, sessions] : drained) {
+        for (const Ulid& session : sessions) {
+            if (Status removed = spill_->remove(session); !removed.ok()) {
+                return removed;
+            }
+        }
+        if (Status synced = spill_->sync_removals(); !synced.ok()) {
+            return synced;
+        }
+        volume->forget_spills();
+    }
+    return Done{};
+}
+
+Status Pipeline::finish_checkpoint(std::uint64_t lsn, bool clean) {
+    // A spill goes once the checkpoint with the marks that make it needless is durable. Looked at before
+    // the marks are: a spill that drains in between waits for the next checkpoint.
+    std::vector<DrainedSpills> drained;
+    for (const auto& volume : volumes()) {
+        if (std::vector<Ulid> sessions = volume->drained_spills(); !sessions.empty()) {
+            drained.push_back({volume, std::move(sessions)});
+        }
+    }
+    layout::CheckpointRecord record;
+    record.journal = journal_id_;
+    record.lsn = lsn;
+    record.next_generation = journal_->next_generation();
+    record.clean = clean;
+    {
+        const std::lock_guard guard(mutex_);
+        record.last_ulid = last_ulid_;
+    }
+    for (const auto& volume : volumes()) {
+        std::vector<layout::SessionMark> marks = volume->marks();
+        record.sessions.insert(
+            record.sessions.end(),
+            std::make_move_iterator(marks.begin()),
+            std::make_move_iterator(marks.end()));
+    }
+    if (Status written = slots_->write(std::move(record)); !written.ok()) {
+        return written;
+    }
+    return remove_spills(drained);
+}
+
+void Pipeline::wait_checkpoint() {
+    std::unique_lock lock(mutex_);
+    if (stopping_) {
+        return;
+    }
+    if (checkpoint_) {
+        checkpoint_wakeup_.wait_for(lock, std::chrono::milliseconds(checkpoint_poll_ms));
+        return;
+    }
+    if (checkpoint_due()) {
+        return;
+    }
+    if (next_checkpoint_ms_ == 0) {
+        checkpoint_wakeup_.wait(lock, [this] {
+            return stopping_ || tickets_ > checkpoints_done_ || next_checkpoint_ms_ != 0;
+        });
+        return;
+    }
+    const std::int64_t due_ms = std::max(next_checkpoint_ms_, retry_checkpoint_ms_);
+    const std::int64_t wait_ms =
+        std::clamp<std::int64_t>(due_ms - clock_.steady_ms(), 1, stall_look_ms);
+    checkpoint_wakeup_.wait_for(
+        lock, std::chrono::milliseconds(wait_ms), [this] { return stopping_ || checkpoint_due(); });
+}
+
+std::uint64_t Pipeline::request_checkpoint() {
+    const std::lock_guard guard(mutex_);
+    // One that is under way began too early to cover everything.
+    tickets_ =
+        std::max(tickets_, (checkpoint_ ? checkpoint_->ticket : checkpoints_done_.load()) + 1);
+    checkpoint_wakeup_.notify_one();
+    return tickets_;
+}
+
+Status Pipeline::finish() {
+    const std::uint64_t lsn = dispatched_lsn_.load();
+    for (const auto& volume : volumes()) {
+        if (!volume->sick()) {
+            static_cast<void>(volume->sync_step());  // what an unfinished checkpoint left
+            volume->request_sync();
+            static_cast<void>(volume->apply_step());
+            static_cast<void>(volume->sync_step());
+        }
+        if (volume->synced_lsn() < lsn) {
+            if (Status spilled = volume->spill_to(lsn); !spilled.ok()) {
+                return spilled;
+            }
+        }
+    }
+    // What a failed journal holds beyond its last good batch only a scan can tell.
+    return finish_checkpoint(lsn, /*clean=*/!failure());
+}
+
+void Pipeline::stop() {
+    {
+        const std::lock_guard guard(mutex_);
+        stopping_ = true;
+        checkpoint_wakeup_.notify_all();
+        room_wakeup_.notify_all();
+    }
+    queue_.stop();
+    for (const auto& volume : volumes()) {
+        volume->stop();
+    }
+}
+
+bool Pipeline::stopping() const {
+    const std::lock_guard guard(mutex_);
+    return stopping_;
+}
+
+void Pipeline::note_last_ulid(const Ulid& last) {
+    const std::lock_guard guard(mutex_);
+    last_ulid_ = std::max(last_ulid_, last);
+}
+
+std::vector<std::shared_ptr<Volume>> Pipeline::volumes() const {
+    const std::lock_guard guard(mutex_);
+    return volumes_;
+}
+
+std::int64_t Pipeline::checkpoint_age_ms() const {
+    const std::lock_guard guard(mutex_);
+    return next_checkpoint_ms_ == 0 && !checkpoint_ ? 0 : clock_.steady_ms() - checkpointed_ms_;
+}
+
+std::optional<std::string> Pipeline::failure() const {
+    const std::lock_guard guard(mutex_);
+    return failure_;
+}
+
+std::optional<std::string> Pipeline::checkpoint_trouble() const {
+    const std::lock_guard guard(mutex_);
+    return trouble_;
+}
+
+}  // namespace relay::recorder

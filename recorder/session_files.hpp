@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "layout/checkpoint_record.hpp"
+#include "layout/journal_change.hpp"
+#include "layout/result.hpp"
+#include "layout/ulid.hpp"
+#include "recorder/disk.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace relay::recorder {
+
+class Volume;
+
+// Live: what we wrote last must still be there untouched. Replay: the files may be anything between
+// the last checkpoint and what the journal says, and are brought to the latter.
+enum class ApplyMode { live, replay };
+
+// A file whose user version stays; ours goes on under recovered/.
+struct FileConflict {
+    std::string file;
+    std::string kept;
+};
+
+// The directory and open files of one session, and the effects that change them. Used by the volume's
+// apply thread alone, except `id` and `initial_claim`.
+//
+// Errors: Errc::gone when the user deleted the session's directory; Errc::no_space, Errc::io and the
+// like when the disk refuses, and then the effect may be half done and is simply applied again later:
+// every effect is idempotent. What the user changed under our hands is no error: it becomes a conflict.
+class SessionFiles {
+public:
+    SessionFiles(Disk& disk, const layout::Ulid& id, layout::Claim claim);
+
+    const layout::Ulid id;
+    const layout::Claim initial_claim;
+    Volume* volume = nullptr;  // the one that adopted it; set once, before anything is submitted
+    bool announced =
+        false;  // io thread: the journal or the checkpoint knows where the session lives
+
+    // What the last checkpoint knows of this session; replay checks the files against it.
+    void expect(const layout::SessionMark& mark);
+
+    // A session that stays where it is takes the owner alone: the checkpoint may know a newer place than
+    // the claim, because a moved repository is followed.
+    [[nodiscard]] Status apply_claim(const layout::Claim& claim);
+    [[nodiscard]] Status
+    append(std::string_view name, std::int64_t offset, std::string_view data, ApplyMode mode);
+
+    // Replacing is two steps, so that several documents can be synced together in between.
+    [[nodiscard]] Result<std::unique_ptr<File>> stage(std::string_view name, std::string_view data);
+    [[nodiscard]] Status publish(std::string_view name, const FileStat& staged, ApplyMode mode);
+
+    [[nodiscard]] Status remove(std::string_view name);
+    [[nodiscard]] Status link_latest();
+
+    // The open growing file, or the finished one opened anew: what a settle effect syncs. Null when
+    // the file is not there (any more).
+    [[nodiscard]] Result<File*> file_to_settle(std::string_view name);
+    void close_settled();  // after the sync
+
+    // Whether these bytes would continue the file, or lie within it: no hole would come to be.
+    [[nodiscard]] Result<bool> reaches(std::string_view name, std::int64_t offset);
+
+    // Checks that directory and open files are still what their names stand for, moves aside what is
+    // not, and notes lengths and checksums for the checkpoint. Errc::gone when the directory is.
+    [[nodiscard]] Result<layout::SessionMark> mark();
+
+    // Forgets all handles. Whatever is not synced must still be in the journal or the spill.
+    void close();
+    // Syncs the open growing files, then close().
+    [[nodiscard]] Status sync_and_close();
+    [[nodiscard]] bool is_open() const { return directory_ != nullptr; }
+
+    [[nodiscard]] Status remove_temporaries();
+    [[nodiscard]] Result<Directory*> directory();
+    [[nodiscard]] const layout::Claim& claim() const { return claim_; }
+
+    // Conflicts met since the last call.
+    [[nodiscard]] std::vector<FileConflict> take_conflicts();
+
+    std::int64_t client_seq = 0;  // of the last change applied
+    std::int64_t event_seq = 0;
+    std::uint64_t marked_lsn = 0;  // the checkpoint vouches for changes up to here
+    std::uint64_t last_used = 0;   // for the choice whom to close first
+
+    // Read by other threads too.
+    std::atomic<std::uint64_t> applied_lsn = 0;
+    std::atomic<bool> finished = false;  // the last change settled was the session's last for now
+    std::atomic<bool> gone = false;      // for ever
+
+private:
+    struct Growing {
+        std::string name;
+        std::string actual;  // the same, or its place under recovered/
+        std::unique_ptr<File> file;
+        FileStat identity;
+        std::int64_t length = 0;
+    };
+
+    [[nodiscard]] Status open_directory();
+    [[nodiscard]] Status make_directories(const layout::Claim& claim);
+    [[nodiscard]] Status write_gitignore(Directory& store);
+    [[nodiscard]] Status still_there();
+    [[nodiscard]] Result<Growing*>
+    growing(std::string_view name, std::int64_t offset, ApplyMode mode);
+    [[nodiscard]] Result<std::unique_ptr<File>>
+    open_growing(std::string_view name, std::int64_t offset, ApplyMode mode, std::string& actual);
+    [[nodiscard]] bool fits_mark(std::string_view name, File& file, const FileStat& stat);
+    [[nodiscard]] Status move_aside(Growing& growing, std::int64_t known_bytes);
+    [[nodiscard]] Status make_parent(std::string_view name);
+    [[nodiscard]] Result<std::unique_ptr<File>> create_temporary(std::string_view name);
+    void note_conflict(std::string_view file, std::string_view kept);
+
+    Disk& disk_;
+    layout::Claim claim_;
+    std::unique_ptr<Directory> directory_;
+    std::vector<Growing> growing_;
+    std::vector<std::unique_ptr<File>> settling_;  // opened only to be synced
+    std::vector<std::string> settled_names_;
+    std::map<std::string, FileStat, std::less<>>
+        replaced_;  // meta.json, resume.json as we left them
+    std::vector<layout::FileMark> expected_;
+    std::vector<FileConflict> conflicts_;
+};
+
+}  // namespace relay::recorder
