@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/connection.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace relay::daemon {
+
+namespace asio = boost::asio;
+using asio::local::stream_protocol;
+
+namespace {
+
+// Read through one buffer for all connections: the io thread reads one socket at a time, and an idle
+// client then costs no buffer at all.
+constexpr std::size_t read_bytes = 256 * 1024;
+std::array<char, read_bytes>& read_buffer() {
+    static std::array<char, read_bytes> buffer;
+    return buffer;
+}
+
+// One client's turn, then the next one's.
+constexpr int reads_a_turn = 4;
+
+// A client that leaves this much of our answers unread is not read from either.
+constexpr std::size_t outgoing_pause_bytes = 1 << 20;
+constexpr std::size_t outgoing_resume_bytes = 64 * 1024;
+
+}  // namespace
+
+struct Connection::Socket {
+    Socket(asio::io_context& io, int fd) : stream(io, stream_protocol(), fd) {
+        // A socket that is not switched fails at the first read, which is where it is handled.
+        boost::system::error_code ignored;
+        stream.non_blocking(true, ignored);
+    }
+    stream_protocol::socket stream;
+};
+
+Connection::Connection(
+    asio::io_context& io,
+    int fd,
+    std::uint64_t number,
+    std::int64_t peer_pid,
+    std::size_t line_bytes_max,
+    Events& events)
+    : socket_(std::make_unique<Socket>(io, fd)),
+      number_(number),
+      peer_pid_(peer_pid),
+      line_bytes_max_(line_bytes_max),
+      events_(events) {
+}
+
+Connection::~Connection() = default;
+
+void Connection::start() {
+    wait_readable();
+}
+
+void Connection::wait_readable() {
+    if (reading_ || !open_ || ended_ || closing_ || pauses_ > 0) {
+        return;
+    }
+    reading_ = true;
+    socket_->stream.async_wait(
+        stream_protocol::socket::wait_read,
+        [self = shared_from_this()](const boost::system::error_code& error) {
+            self->reading_ = false;
+            if (!error) {
+                self->read_some();
+            }
+        });
+}
+
+void Connection::read_some() {
+    for (int turn = 0; turn < reads_a_turn && open_ && !ended_ && !closing_ && pauses_ == 0;
+         ++turn) {
+        auto& buffer = read_buffer();
+        const ssize_t count =
+            ::recv(socket_->stream.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+        if (count > 0) {
+            take({buffer.data(), static_cast<std::size_t>(count)});
+            continue;
+        }
+        if (count < 0 && errno == EAGAIN) {
+            break;
+        }
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        // End of file, or ECONNRESET from a client killed with unread answers: the bytes it had sent
+        // came before either.
+        ended_ = true;
+    }
+    check_drained();
+    if (ended_ && pauses_ == 0 && open_) {
+        finish();
+        return;
+    }
+    wait_readable();
+}
+
+// Hands out the whole lines of `bytes` until somebody asks for a pause; returns how many bytes were used.
+std::size_t Connection::deliver_lines(std::string_view bytes) {
+    std::size_t used = 0;
+    std::size_t from = scanned_;
+    scanned_ = 0;
+    delivering_ = true;
+    while (open_ && !closing_ && pauses_ == 0) {
+        const std::size_t end = bytes.find('\n', std::max(used, from));
+        if (end == std::string_view::npos) {
+            if (bytes.size() - used > line_bytes_max_) {
+                events_.line_too_long(*this);
+            }
+            break;
+        }
+        const std::string_view line = bytes.substr(used, end - used);
+        if (line.size() > line_bytes_max_) {
+            events_.line_too_long(*this);
+            break;
+        }
+        used = end + 1;
+        events_.line_arrived(*this, line);
+    }
+    delivering_ = false;
+    return used;
+}
+
+void Connection::take(std::string_view bytes) {
+    if (!held_.empty()) {
+        held_.append(bytes);
+        deliver_held();
+        return;
+    }
+    const std::size_t used = deliver_lines(bytes);
+    held_.assign(bytes.substr(used));
+    scanned_ = pauses_ == 0 ? held_.size() : 0;
+}
+
+void Connection::deliver_held() {
+    const std::string bytes = std::exchange(held_, {});
+    const std::size_t used = deliver_lines(bytes);
+    held_ = used == 0 ? bytes : bytes.substr(used);
+    scanned_ = pauses_ == 0 ? held_.size() : 0;
+}
+
+void Connection::pause() {
+    ++pauses_;
+}
+
+void Connection::resume() {
+    if (--pauses_ > 0 || !open_) {
+        return;
+    }
+    if (delivering_) {
+        return;  // the loop that is delivering goes on by itself
+    }
+    // Not from here: the caller is in the middle of something.
+    asio::post(socket_->stream.get_executor(), [self = shared_from_this()] {
+        if (!self->open_ || self->pauses_ > 0 || self->delivering_) {
+            return;
+        }
+        self->deliver_held();
+        self->check_drained();
+        if (self->ended_ && self->pauses_ == 0 && self->open_) {
+            self->finish();
+            return;
+        }
+        self->wait_readable();
+    });
+}
+
+void Connection::drain() {
+    draining_ = true;
+    if (pauses_ == 0 && !delivering_) {
+        read_some();
+    }
+}
+
+void Connection::check_drained() {
+    if (!draining_ || !open_ || pauses_ > 0) {
+        return;
+    }
+    int waiting = 0;
+    const bool empty =
+        ended_
+        || (::ioctl(socket_->stream.native_handle(), FIONREAD, &waiting) == 0 && waiting == 0);
+    if (empty) {
+        draining_ = false;
+        events_.drained(*this);
+    }
+}
+
+void Connection::flush() {
+    while (open_ && !writing_ && sent_ < outgoing_.size()) {
+        const ssize_t count = ::send(
+            socket_->stream.native_handle(),
+            outgoing_.data() + sent_,
+            outgoing_.size() - sent_,
+            MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (count > 0) {
+            sent_ += static_cast<std::size_t>(count);
+            blocked_since_ = std::chrono::steady_clock::now();
+            continue;
+        }
+        if (count < 0 && errno == EINTR) {
+            continue;
+        }
+        if (count < 0 && errno == EAGAIN) {
+            wait_writable();
+            break;
+        }
+        // The peer is gone. What it sent may still be unread, so only the sending ends here.
+        sent_ = outgoing_.size();
+    }
+    watch_outgoing();
+}
+
+void Connection::watch_outgoing() {
+    if (sent_ == outgoing_.size()) {
+        outgoing_.clear();
+        sent_ = 0;
+        if (outgoing_.capacity() > outgoing_pause_bytes) {
+            outgoing_.shrink_to_fit();
+        }
+        if (closing_) {
+            finish();
+            return;
+        }
+    }
+    const std::size_t unsent = unsent_bytes();
+    if (!output_paused_ && unsent > outgoing_pause_bytes) {
+        output_paused_ = true;
+        pause();
+    } else if (output_paused_ && unsent < outgoing_resume_bytes) {
+        output_paused_ = false;
+        resume();
+    }
+}
+
+void Connection::wait_writable() {
+    if (writing_ || !open_) {
+        return;
+    }
+    if (sent_ > 0) {
+        outgoing_.erase(0, sent_);
+        sent_ = 0;
+    }
+    writing_ = true;
+    socket_->stream.async_wait(
+        stream_protocol::socket::wait_write,
+        [self = shared_from_this()](const boost::system::error_code& error) {
+            self->writing_ = false;
+            if (!error) {
+                self->flush();
+            }
+        });
+}
+
+void Connection::close_after_flush() {
+    closing_ = true;
+    flush();
+}
+
+void Connection::close() {
+    if (open_) {
+        finish();
+    }
+}
+
+void Connection::finish() {
+    if (!std::exchange(open_, false)) {
+        return;
+    }
+    const auto self = shared_from_this();
+    boost::system::error_code ignored;  // the descriptor is released either way
+    socket_->stream.close(ignored);
+    events_.closed(*this);
+}
+
+}  // namespace relay::daemon

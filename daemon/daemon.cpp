@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "daemon/daemon.hpp"
+
+#include "daemon/desk.hpp"
+#include "daemon/listener.hpp"
+#include "daemon/pipeline_threads.hpp"
+#include "recorder/catalog.hpp"
+#include "recorder/clock.hpp"
+#include "recorder/pipeline.hpp"
+#include "recorder/posix_disk.hpp"
+#include "recorder/recorder.hpp"
+#include "recorder/recovery.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <optional>
+#include <utility>
+
+namespace relay::daemon {
+
+namespace asio = boost::asio;
+using layout::Errc;
+using layout::Error;
+using layout::Status;
+
+namespace {
+
+// Looking things up on disks: more than one, so that a slow store does not hold up the others.
+constexpr std::size_t background_threads = 4;
+// Descriptors that sessions do not get: listening, journal, connections that are just being answered.
+constexpr std::uint64_t reserved_descriptors = 64;
+// A session holds its directory, timeline, output and stderr open.
+constexpr std::uint64_t descriptors_a_session = 4;
+constexpr std::chrono::seconds follower_look{1};
+constexpr std::chrono::seconds stop_patience{15};
+constexpr std::chrono::seconds join_patience{3};
+
+std::uint64_t random_number() {
+    std::uint64_t number = 0;
+    // Cannot fail or be cut short: eight bytes, and no signal handler of ours interrupts it.
+    while (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number)) {
+    }
+    return number;
+}
+
+// As many as the system lets us have; the number we got.
+std::uint64_t raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return 1024;
+    }
+    limit.rlim_cur = limit.rlim_max;
+    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        static_cast<void>(::getrlimit(RLIMIT_NOFILE, &limit));
+    }
+    return limit.rlim_cur;
+}
+
+recorder::PipelineLimits limits_of(const Config& config, std::uint64_t descriptors) {
+    recorder::PipelineLimits limits;
+    limits.journal.segment_bytes = config.segment_bytes;
+    limits.journal.segments_max = config.segments_max;
+    // Half of the descriptors are the clients'.
+    const std::uint64_t ours =
+        descriptors > 2 * reserved_descriptors ? (descriptors - reserved_descriptors) / 2 : 16;
+    limits.open_sessions_max = std::max<std::uint64_t>(ours / descriptors_a_session, 4);
+    return limits;
+}
+
+layout::StorePreference preference_of(const std::string& store) {
+    return store == "user"   ? layout::StorePreference::user
+           : store == "repo" ? layout::StorePreference::repo
+                             : layout::StorePreference::automatic;
+}
+
+}  // namespace
+
+struct Daemon::Service : recorder::PipelineListener {
+    Service(DaemonSetup given, const Log& logger, const ServiceNotifier& manager)
+        : setup(std::move(given)),
+          log(logger),
+          notifier(manager),
+          signals(io),
+          tick(io),
+          follower_timer(io),
+          idle_timer(io),
+          watchdog(io),
+          stop_timer(io),
+          lookups(background_threads),
+          descriptors(raise_descriptor_limit()),
+          pipeline(disk, clock, *this, limits_of(setup.config, descriptors)),
+          recorder(pipeline, clock),
+          catalog(disk, clock, setup.user),
+          desk(
+              Desk::Parts{
+                  .io = io,
+                  .pipeline = pipeline,
+                  .recorder = recorder,
+                  .catalog = catalog,
+                  .log = log,
+                  .background =
+                      [this](std::function<void()> work, std::function<void()> then) {
+                          in_background(std::move(work), std::move(then));
+                      },
+                  .volumes_changed = [this] { threads.cover_volumes(); },
+                  .work_pending =
+                      [this] {
+                          schedule_tick();
+                      }},
+              setup.config),
+          listener(
+              io,
+              [this](int fd, std::int64_t pid) { accepted(fd, pid); },
+              [this](std::int64_t uid) {
+                  log.warn(
+                      "connection refused",
+                      {{"reason", "another user"}, {"uid", std::to_string(uid)}});
+              }),
+          threads(pipeline, [this] { asio::post(io, [this] { journal_failed(); }); }) {}
+
+    // -- pipeline threads
+    void settled(std::vector<recorder::Outcome> outcomes) override {
+        asio::post(io, [this, moved = std::move(outcomes)]() mutable {
+            desk.settled(std::move(moved));
+            after_work();
+        });
+    }
+    void noticed(recorder::Notice notice) override {
+        asio::post(io, [this, moved = std::move(notice)] { desk.noticed(moved); });
+    }
+    void checkpointed() override {
+        asio::post(io, [this] { desk.answer_flushes(); });
+    }
+
+    // -- io thread
+    void in_background(std::function<void()> work, std::function<void()> then) {
+        ++background_jobs;
+        asio::post(lookups, [this, work = std::move(work), then = std::move(then)] {
+            work();
+            asio::post(io, [this, then] {
+                --background_jobs;
+                then();
+                after_work();
+            });
+        });
+    }
+
+    DaemonExit run();
+    [[nodiscard]] std::optional<DaemonExit> recover();
+    [[nodiscard]] Status listen();
+    void configure(const Config& config);
+    void accepted(int fd, std::int64_t pid);
+    void schedule_tick();
+    void run_tick();
+    void watch_followers();
+    void after_work();
+    void watch_idle();
+    void watch_manager();
+    void wait_for_signal();
+    void reload();
+    void begin_stop();
+    void end_stop();
+    void journal_failed();
+    [[nodiscard]] std::string status_line() const;
+    [[nodiscard]] DaemonExit fail(const Error& error, DaemonExit exit) const;
+
+    DaemonSetup setup;
+    const Log& log;
+    const ServiceNotifier& notifier;
+    asio::io_context io{1};
+    asio::signal_set signals;
+    asio::steady_timer tick;
+    asio::steady_timer follower_timer;
+    asio::steady_timer idle_timer;
+    asio::steady_timer watchdog;
+    asio::steady_timer stop_timer;
+    asio::thread_pool lookups;
+    std::uint64_t descriptors;
+    recorder::PosixDisk disk;
+    recorder::SystemClock clock;
+    recorder::Pipeline pipeline;
+    recorder::Recorder recorder;
+    recorder::Catalog catalog;
+    Desk desk;
+    Listener listener;
+    PipelineThreads threads;
+    std::optional<std::chrono::steady_clock::time_point> tick_at;
+    bool watching_followers = false;
+    std::size_t background_jobs = 0;
+    bool stopping = false;
+    std::optional<DaemonExit> result;
+};
+
+DaemonExit Daemon::Service::fail(const Error& error, DaemonExit exit) const {
+    log.error("cannot start", {{"reason", error.context}});
+    return exit;
+}
+
+void Daemon::Service::configure(const Config& config) {
+    recorder.set_orphan_grace(config.orphan_grace.count());
+    pipeline.set_checkpoint_interval(config.checkpoint_interval.count());
+    catalog.set_default_store(preference_of(config.store));
+    desk.configure(config);
+}
+
+std::optional<DaemonExit> Daemon::Service::recover() {
+    const std::string journal =
+        setup.config.journal_dir.empty() ? setup.user.state + "/journal" : setup.config.journal_dir;
+    auto made = recorder::make_private_directories(disk, journal);
+    if (!made.ok()) {
+        return fail(made.error(), DaemonExit::storage_failed);
+    }
+    made.value().reset();
+    const auto begun = std::chrono::steady_clock::now();
+    recorder::RecoveryOptions options;
+    options.journal_directory = journal;
+    options.unsafe_journal = setup.unsafe_journal;
+    options.own_pid = ::getpid();
+    options.random = random_number;
+    auto recovered = recorder::Recovery(pipeline).run(options);
+    if (!recovered.ok()) {
+        const Error& error = recovered.error();
+        if (error.code == Errc::busy) {
+            return fail(error, DaemonExit::already_running);
+        }
+        const bool ours = error.code == Errc::io || error.code == Errc::no_space;
+        return fail(error, ours ? DaemonExit::storage_failed : DaemonExit::failed);
+    }
+    recorder::RecoveryReport& report = recovered.value();
+    const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - begun);
+    for (const std::string& remark : report.remarks) {
+        log.warn("recovery", {{"remark", remark}});
+    }
+    if (!report.damaged_copy.empty()) {
+        log.error(
+            "journal damaged",
+            {{"kept", journal + "/" + report.damaged_copy}, {"rule", report.tail}});
+    }
+    log.info(
+        "recovered",
+        {{"journal", report.fresh ? "new" : report.tail},
+         {"batches", std::to_string(report.batches)},
+         {"sessions", std::to_string(report.sessions.size())},
+         {"ms", std::to_string(took.count())}});
+    catalog.resume_ids_after(report.last_ulid);
+    configure(setup.config);
+    threads.start();
+    for (recorder::RecoveredSession& session : report.sessions) {
+        recorder.adopt_recovered(std::move(session));
+    }
+    return std::nullopt;
+}
+
+Status Daemon::Service::listen() {
+    if (!setup.listen_fds.empty()) {
+        return listener.adopt(setup.listen_fds.front().fd);
+    }
+    return listener.bind(setup.config.socket);
+}
+
+DaemonExit Daemon::Service::run() {
+    if (auto failed = recover()) {
+        static_cast<void>(threads.stop(join_patience));
+        return *failed;
+    }
+    // Sessions of dead owners are sealed before anybody is let in.
+    while (recorder.outstanding() > 0 && !result) {
+        io.run_one();
+    }
+    if (Status listening = listen(); !listening.ok()) {
+        static_cast<void>(threads.stop(join_patience));
+        return fail(listening.error(), DaemonExit::failed);
+    }
+    signals.add(SIGTERM);
+    signals.add(SIGINT);
+    signals.add(SIGHUP);
+    wait_for_signal();
+    listener.start();
+    schedule_tick();
+    watch_idle();
+    watch_manager();
+    log.info("ready", {{"socket", setup.config.socket}, {"pid", std::to_string(::getpid())}});
+    notifier.ready(status_line());
+    io.restart();
+    io.run();
+    const bool joined = threads.stop(join_patience);
+    if (result == DaemonExit::stopped && !pipeline.failure()) {
+        if (Status finished = pipeline.finish(); !finished.ok()) {
+            log.error("stop incomplete", {{"reason", finished.error().context}});
+            result = DaemonExit::storage_failed;
+        }
+    }
+    lookups.stop();
+    log.info("stopped", {{"exit", std::to_string(static_cast<int>(*result))}});
+    if (!joined) {
+        // A disk holds one of our threads in the kernel. Everything is synced or spilled; destroying
+        // what that thread uses would be wrong, so the process ends here.
+        ::_exit(static_cast<int>(*result));
+    }
+    lookups.join();
+    return *result;
+}
+
+void Daemon::Service::accepted(int fd, std::int64_t pid) {
+    idle_timer.cancel();
+    desk.accepted(fd, pid);
+}
+
+void Daemon::Service::schedule_tick() {
+    // Soon rather than exactly: run_tick() finds out when the next one is due.
+    const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+    if (desk.watches_followers()) {
+        watch_followers();
+    }
+    if (tick_at && *tick_at <= soon) {
+        return;
+    }
+    tick_at = soon;
+    tick.expires_at(soon);
+    tick.async_wait([this](const boost::system::error_code& error) {
+        if (!error) {
+            run_tick();
+        }
+    });
+}
+
+void Daemon::Service::run_tick() {
+    tick_at.reset();
+    const auto again = recorder.tick();
+    if (!again) {
+        return;
+    }
+    tick_at = std::chrono::steady_clock::now() + std::chrono::milliseconds(*again);
+    tick.expires_at(*tick_at);
+    tick.async_wait([this](const boost::system::error_code& error) {
+        if (!error) {
+            run_tick();
+        }
+    });
+}
+
+void Daemon::Service::watch_followers() {
+    if (std::exchange(watching_followers, true)) {
+        return;
+    }
+    follower_timer.expires_after(follower_look);
+    follower_timer.async_wait([this](const boost::system::error_code& error) {
+        watching_followers = false;
+        if (!error && desk.check_followers()) {
+            watch_followers();
+        }
+    });
+}
+
+void Daemon::Service::after_work() {
+    if (stopping && recorder.outstanding() == 0 && background_jobs == 0) {
+        end_stop();
+        return;
+    }
+    watch_idle();
+}
+
+void Daemon::Service::watch_idle() {
+    const bool idle = desk.connections() == 0 && recorder.active_sessions() == 0;
+    if (!idle || setup.config.idle_exit.count() == 0 || stopping) {
+        return;
+    }
+    idle_timer.expires_after(setup.config.idle_exit);
+    idle_timer.async_wait([this](const boost::system::error_code& error) {
+        if (!error && desk.connections() == 0 && recorder.active_sessions() == 0) {
+            log.info("idle", {{"for_ms", std::to_string(setup.config.idle_exit.count())}});
+            begin_stop();
+        }
+    });
+}
+
+std::string Daemon::Service::status_line() const {
+    return "Recording " + std::to_string(recorder.active_sessions()) + " sessions, "
+           + std::to_string(desk.connections()) + " clients";
+}
+
+// The manager's watchdog hears from this thread as long as the commit path answers too: whatever waits
+// for the journal for longer than the interval keeps it silent.
+void Daemon::Service::watch_manager() {
+    const auto interval = notifier.watchdog_interval();
+    if (!interval) {
+        return;
+    }
+    watchdog.expires_after(*interval);
+    watchdog.async_wait([this](const boost::system::error_code& error) {
+        if (error) {
+            return;
+        }
+        notifier.status(status_line());
+        notifier.watchdog();
+        watch_manager();
+    });
+}
+
+void Daemon::Service::wait_for_signal() {
+    signals.async_wait([this](const boost::system::error_code& error, int signal) {
+        if (error) {
+            return;
+        }
+        if (signal == SIGHUP) {
+            reload();
+        } else {
+            log.info("stopping", {{"signal", std::to_string(signal)}});
+            begin_stop();
+        }
+        wait_for_signal();
+    });
+}
+
+void Daemon::Service::reload() {
+    notifier.reloading();
+    auto fresh = setup.reload();
+    if (!fresh.ok()) {
+        log.error(
+            "reload refused", {{"reason", fresh.error().context}, {"kept", "old configuration"}});
+    } else {
+        const Config& config = fresh.value();
+        const bool needs_restart = config.socket != setup.config.socket
+                                   || config.journal_dir != setup.config.journal_dir
+                                   || config.segment_bytes != setup.config.segment_bytes
+                                   || config.segments_max != setup.config.segments_max;
+        if (needs_restart) {
+            log.warn("reload", {{"remark", "socket and journal settings need a restart"}});
+        }
+        setup.config = config;
+        configure(config);
+        log.info("reloaded");
+    }
+    notifier.ready(status_line());
+}
+
+void Daemon::Service::begin_stop() {
+    if (std::exchange(stopping, true)) {
+        return;
+    }
+    notifier.stopping();
+    listener.stop();
+    desk.stop_reading();
+    recorder.catch_up_all();
+    stop_timer.expires_after(stop_patience);
+    stop_timer.async_wait([this](const boost::system::error_code& error) {
+        if (!error) {
+            log.warn("stopping", {{"remark", "some events were not answered in time"}});
+            end_stop();
+        }
+    });
+    after_work();
+}
+
+void Daemon::Service::end_stop() {
+    if (!result) {
+        result = DaemonExit::stopped;
+    }
+    desk.close_all();
+    io.stop();
+}
+
+void Daemon::Service::journal_failed() {
+    log.error("journal failed", {{"reason", pipeline.failure().value_or("unknown")}});
+    result = DaemonExit::storage_failed;
+    listener.stop();
+    desk.close_all();
+    io.stop();
+}
+
+Daemon::Daemon(DaemonSetup setup, const Log& log, const ServiceNotifier& notifier)
+    : service_(std::make_unique<Service>(std::move(setup), log, notifier)) {
+}
+
+Daemon::~Daemon() = default;
+
+DaemonExit Daemon::run() {
+    return service_->run();
+}
+
+}  // namespace relay::daemon
