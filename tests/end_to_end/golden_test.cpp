@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "layout/session_reader.hpp"
+#include "tests/end_to_end/recording.hpp"
+
+#include <boost/filesystem.hpp>
+#include <doctest/doctest.h>
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <map>
+#include <regex>
+
+// tests/data/format-v1/ holds one session as version 1 wrote it. It must stay readable for ever, and the
+// same events must still give the same bytes. RELAY_UPDATE_GOLDEN=1 writes it anew: only together with a
+// change of the format that is meant.
+
+namespace relay::tests {
+namespace {
+
+namespace filesystem = boost::filesystem;
+
+const std::string golden_root =
+    (filesystem::path(__FILE__).parent_path().parent_path() / "data" / "format-v1").string();
+
+// Every kind of event, each answered before the next is sent. No two pieces of output follow each other:
+// how the timeline joins those depends on the clock.
+Recording record_everything(DaemonProcess& daemon) {
+    WireClient client(daemon.socket());
+    Recording session = start_session(
+        client,
+        daemon.work(),
+        {{"seq", 1},
+         {"agent", "claude-code"},
+         {"command", {"claude", "-p", "fix the \"bug\""}},
+         {"name", "golden"},
+         {"model", "m-1"},
+         {"user", "somebody"},
+         {"labels", {"bug", "priority::2"}},
+         {"extra", {{"ticket", 7}}}});
+    REQUIRE_MESSAGE(is_ack(session.answer), session.answer.dump());
+    std::int64_t seq = 1;
+    const auto say = [&](std::string_view type, Json fields = Json::object()) {
+        fields["seq"] = ++seq;
+        CHECK_ACK(client.ask(type, session.id, std::move(fields)));
+    };
+    const Json decision{{"id", "d1"}, {"summary", "Keep it simple"}, {"why", "It is enough"}};
+    const Json tool{{"tool_id", "t1"}, {"name", "bash"}, {"summary", "make"}};
+    Json started = tool;
+    started.update({{"status", "started"}, {"input", {{"command", "make"}}}});
+    Json finished = tool;
+    finished.update({{"status", "ok"}, {"output", "done"}});
+
+    say("turn.start", {{"prompt", "Fix the bug.\n\nÜber die Brücke, please.\n"}});
+    say("turn.output", {{"text", "Looking …\n"}});
+    say("turn.tool", started);
+    say("turn.tool", finished);
+    say("turn.output", {{"data", "/wD+"}, {"channel", "tool"}});
+    say("turn.note", {{"kind", "decision"}, {"payload", decision}});
+    say("turn.stderr", {{"text", "warning: old\n"}});
+    say("turn.note", {{"kind", "compaction"}, {"payload", {{"kept", 10}}}});
+    say("turn.note", {{"kind", "validation"}, {"payload", {{"lint", "clean"}}}});
+    say("turn.end",
+        {{"status", "completed"},
+         {"stop_reason", "end_turn"},
+         {"tokens", {{"input", 100}, {"output", 20}, {"total", 120}}},
+         {"cost_usd", 0.25},
+         {"files", {{{"path", "a.cpp"}, {"status", "modified"}, {"added", 2}, {"removed", 1}}}},
+         {"validation", {{"tests", "green"}}},
+         {"diff", "--- a/a.cpp\n+++ b/a.cpp\n"},
+         {"next_task", "Write the test"},
+         {"extra", {{"k", "v"}}}});
+    say("session.attachment", {{"name", "log.txt"}, {"data", "YWJj"}});
+    say("session.update", {{"stage", "in-progress"}, {"flagged", true}});
+    say("turn.start", {{"prompt", "And the test."}, {"model", "m-2"}});
+    say("turn.output", {{"text", "On it"}});
+    say("turn.note", {{"kind", "blocker"}, {"payload", {{"summary", "No network"}}}});
+    say("session.checkpoint",
+        {{"reason", "rate_limit"},
+         {"limit", {{"kind", "rate"}, {"resets_at", "2030-01-01T00:00:00.000Z"}}}});
+    return session;
+}
+
+// What must differ from run to run, by names.
+std::string normalised(std::string text) {
+    static const std::vector<std::pair<std::regex, std::string>> rules{
+        {std::regex(R"re([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\.[0-9]{3}Z)re"), "TIME"},
+        {std::regex(R"re("duration_ms":( ?)[0-9]+)re"), "\"duration_ms\":$1MS"},
+        {std::regex(R"re("pid":( ?)[0-9]+)re"), "\"pid\":$1PID"},
+        {std::regex(R"re("(host|cwd|slug|chain)":( ?)"[^"]*")re"), "\"$1\":$2\"…\""},
+        {std::regex(R"re(\b[0-7][0-9A-HJKMNP-TV-Z]{25}\b)re"), "ULID"},
+    };
+    for (const auto& [pattern, name] : rules) {
+        text = std::regex_replace(text, pattern, name);
+    }
+    return text;
+}
+
+std::map<std::string, std::string> normalised_tree(const std::string& directory) {
+    std::map<std::string, std::string> tree;
+    for (const std::string& name : tree_of(directory)) {
+        const std::string text = name.ends_with('/') ? "" : read_text(directory + "/" + name);
+        const bool is_document = name.ends_with(".json") || name.ends_with(".jsonl");
+        tree[name] = is_document ? normalised(text) : text;
+    }
+    return tree;
+}
+
+std::string golden_session() {
+    const auto sessions = layout::list_sessions(golden_root);
+    REQUIRE(sessions.ok());
+    REQUIRE(sessions.value().size() == 1);
+    return golden_root + "/" + sessions.value().front().text();
+}
+
+void replace_golden(const std::string& session_directory) {
+    filesystem::remove_all(golden_root);
+    for (const std::string& name : tree_of(session_directory)) {
+        const filesystem::path target =
+            filesystem::path(golden_root) / filesystem::path(session_directory).filename() / name;
+        filesystem::create_directories(name.ends_with('/') ? target : target.parent_path());
+        if (!name.ends_with('/')) {
+            write_text(target.string(), read_text(session_directory + "/" + name));
+        }
+    }
+}
+
+TEST_CASE("the same events give the same bytes as version 1 wrote") {
+    DaemonProcess daemon(small_journal());
+    REQUIRE_MESSAGE(daemon.start(), daemon.log());
+    const Recording session = record_everything(daemon);
+    CHECK(damage_of(session.path).empty());
+    if (::getenv("RELAY_UPDATE_GOLDEN") != nullptr) {
+        replace_golden(session.path);
+        MESSAGE("wrote " << golden_root);
+    }
+    const std::map<std::string, std::string> golden = normalised_tree(golden_session());
+    const std::map<std::string, std::string> written = normalised_tree(session.path);
+    for (const auto& [name, text] : golden) {
+        CAPTURE(name);
+        REQUIRE(written.contains(name));
+        CHECK(written.at(name) == text);
+    }
+    CHECK(written.size() == golden.size());
+}
+
+TEST_CASE("the session that version 1 wrote is still read and sound") {
+    const std::string directory = golden_session();
+    const auto meta = layout::read_meta(directory);
+    REQUIRE(meta.ok());
+    CHECK(meta.value().agent == "claude-code");
+    CHECK(meta.value().status == layout::SessionStatus::checkpointed);
+    CHECK(meta.value().turn_count == 2);
+    CHECK(meta.value().tokens.total == 120);
+    CHECK(meta.value().labels == std::vector<std::string>{"bug", "priority::2"});
+    CHECK(meta.value().unknown.empty());
+    const auto first = layout::decode_turn_state(read_text(directory + "/turns/001-state.json"));
+    REQUIRE(first.ok());
+    CHECK(first.value().status == "completed");
+    CHECK(first.value().tools.size() == 1);
+    CHECK(first.value().next_task == "Write the test");
+    const auto second = layout::decode_turn_state(read_text(directory + "/turns/002-state.json"));
+    REQUIRE(second.ok());
+    CHECK(second.value().status == "interrupted");
+    const auto verification = layout::verify_session(directory);
+    REQUIRE(verification.ok());
+    CHECK(verification.value().turns == 2);
+    CHECK(verification.value().damage.empty());
+}
+
+}  // namespace
+}  // namespace relay::tests
