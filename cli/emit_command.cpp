@@ -4,6 +4,8 @@
 #include "cli/emit_fields.hpp"
 #include "cli/terminal_text.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>

@@ -4,6 +4,8 @@
 #include "layout/base64.hpp"
 #include "layout/utf8.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstddef>

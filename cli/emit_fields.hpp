@@ -4,7 +4,7 @@
 #include "cli/command_line.hpp"
 #include "layout/result.hpp"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
 #include <functional>

@@ -145,9 +145,10 @@ void Connection::take(std::string_view bytes) {
 }
 
 void Connection::deliver_held() {
-    const std::string bytes = std::exchange(held_, {});
+    std::string bytes = std::exchange(held_, {});
     const std::size_t used = deliver_lines(bytes);
-    held_ = used == 0 ? bytes : bytes.substr(used);
+    bytes.erase(0, used);
+    held_ = std::move(bytes);
     scanned_ = pauses_ == 0 ? held_.size() : 0;
 }
 

@@ -11,6 +11,7 @@
 #include "recorder/recorder.hpp"
 #include "recorder/recovery.hpp"
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -179,6 +180,8 @@ struct Daemon::Service : recorder::PipelineListener {
     const Log& log;
     const ServiceNotifier& notifier;
     asio::io_context io{1};
+    // The pipeline's threads post to it, so there may be work to come when there is none.
+    asio::executor_work_guard<asio::io_context::executor_type> stay_awake{io.get_executor()};
     asio::signal_set signals;
     asio::steady_timer tick;
     asio::steady_timer follower_timer;
@@ -258,7 +261,9 @@ std::optional<DaemonExit> Daemon::Service::recover() {
     configure(setup.config);
     threads.start();
     for (recorder::RecoveredSession& session : report.sessions) {
+        const layout::Ulid id = session.state.meta.id;
         recorder.adopt_recovered(std::move(session));
+        desk.watch_owner(id);
     }
     return std::nullopt;
 }
@@ -293,7 +298,6 @@ DaemonExit Daemon::Service::run() {
     watch_manager();
     log.info("ready", {{"socket", setup.config.socket}, {"pid", std::to_string(::getpid())}});
     notifier.ready(status_line());
-    io.restart();
     io.run();
     const bool joined = threads.stop(join_patience);
     if (result == DaemonExit::stopped && !pipeline.failure()) {

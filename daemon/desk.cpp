@@ -27,6 +27,10 @@ namespace {
 constexpr std::int64_t protocol_version = 1;
 constexpr std::int64_t bad_lines_max = 100;
 
+// What an event on its way costs beside its own bytes, so that the bound on unanswered bytes bounds memory
+// for small events too.
+constexpr std::int64_t event_overhead_bytes = 512;
+
 // Only these change or read a session that is not in the table; everything else needs an owner, and a
 // session without one is first attached to.
 bool works_on_any_session(const Event& event) {
@@ -125,11 +129,14 @@ void Desk::line_arrived(Connection& connection, std::string_view line) {
         return;
     }
     connection.bad_lines = 0;
-    route(connection, std::get<Event>(decoded), static_cast<std::int64_t>(line.size()));
+    route(
+        connection,
+        std::get<Event>(decoded),
+        static_cast<std::int64_t>(line.size()) + event_overhead_bytes);
     connection.flush();
 }
 
-void Desk::route(Connection& connection, const Event& event, std::int64_t line_bytes) {
+void Desk::route(Connection& connection, const Event& event, std::int64_t event_bytes) {
     if (stopping_) {
         refuse(
             connection,
@@ -137,7 +144,7 @@ void Desk::route(Connection& connection, const Event& event, std::int64_t line_b
         return;
     }
     if (std::holds_alternative<layout::SessionStart>(event.body)) {
-        start_session(connection, event, line_bytes);
+        start_session(connection, event, event_bytes);
     } else if (std::holds_alternative<layout::Hello>(event.body)) {
         hello(connection, event);
     } else if (std::holds_alternative<layout::StatusQuery>(event.body)) {
@@ -154,25 +161,25 @@ void Desk::route(Connection& connection, const Event& event, std::int64_t line_b
             return parts_.catalog.get(session);
         });
     } else {
-        record(connection, event, line_bytes);
+        record(connection, event, event_bytes);
     }
 }
 
-void Desk::record(Connection& connection, const Event& event, std::int64_t line_bytes) {
+void Desk::record(Connection& connection, const Event& event, std::int64_t event_bytes) {
     const Speaker speaker{connection.number(), connection.peer_pid()};
-    Reply answer = parts_.recorder.handle(event, speaker, line_bytes);
+    Reply answer = parts_.recorder.handle(event, speaker, event_bytes);
     if (answer.kind == Reply::Kind::absent) {
-        look_up(connection, event, line_bytes);
+        look_up(connection, event, event_bytes);
         return;
     }
-    reply(connection, event, std::move(answer), line_bytes);
+    reply(connection, event, std::move(answer), event_bytes);
 }
 
 void Desk::reply(
-    Connection& connection, const Event& event, Reply answer, std::int64_t line_bytes) {
+    Connection& connection, const Event& event, Reply answer, std::int64_t event_bytes) {
     switch (answer.kind) {
     case Reply::Kind::pending:
-        charge(connection, line_bytes);
+        charge(connection, event_bytes);
         if (std::holds_alternative<layout::SessionStart>(event.body)
             || std::holds_alternative<layout::SessionAttach>(event.body)) {
             parts_.volumes_changed();
@@ -210,9 +217,15 @@ void Desk::watch_owner(const layout::Ulid& session) {
     owners_.watch(session, parts_.recorder.owner_of(session).pid);
 }
 
+void Desk::forget_owner_if_dropped(const layout::Ulid& session) {
+    if (!parts_.recorder.knows(session)) {
+        owners_.forget(session);
+    }
+}
+
 // The place of a new session is on disk, so the connection waits while somebody else looks; its later
 // lines keep their order.
-void Desk::start_session(Connection& connection, Event event, std::int64_t line_bytes) {
+void Desk::start_session(Connection& connection, Event event, std::int64_t event_bytes) {
     connection.pause();
     auto shared = connection.shared_from_this();
     auto plan = std::make_shared<Result<recorder::SessionPlan>>(
@@ -222,8 +235,8 @@ void Desk::start_session(Connection& connection, Event event, std::int64_t line_
         [this, held, plan] {
             *plan = parts_.catalog.plan(std::get<layout::SessionStart>(held->body), held->session);
         },
-        [this, shared, held, plan, line_bytes] {
-            planned(shared, *held, std::move(*plan), line_bytes);
+        [this, shared, held, plan, event_bytes] {
+            planned(shared, *held, std::move(*plan), event_bytes);
         });
 }
 
@@ -231,7 +244,7 @@ void Desk::planned(
     const std::shared_ptr<Connection>& connection,
     const Event& event,
     Result<recorder::SessionPlan> plan,
-    std::int64_t line_bytes) {
+    std::int64_t event_bytes) {
     const Speaker speaker{connection->number(), connection->peer_pid()};
     if (!connection->is_open()) {
         return;
@@ -244,9 +257,9 @@ void Desk::planned(
             chosen.id = *event.session;  // a retry: the session in the table is the answer
         }
         const layout::Ulid id = chosen.id;
-        Reply answer = parts_.recorder.start(event, std::move(chosen), speaker, line_bytes);
+        Reply answer = parts_.recorder.start(event, std::move(chosen), speaker, event_bytes);
         answer.waiter.session = id;
-        reply(*connection, event, std::move(answer), line_bytes);
+        reply(*connection, event, std::move(answer), event_bytes);
     } else if (plan.error().code == layout::Errc::exists) {
         refuse(
             *connection,
@@ -262,7 +275,7 @@ void Desk::planned(
 }
 
 // A session that is not in the table may be on disk.
-void Desk::look_up(Connection& connection, Event event, std::int64_t line_bytes) {
+void Desk::look_up(Connection& connection, Event event, std::int64_t event_bytes) {
     connection.pause();
     auto shared = connection.shared_from_this();
     // The views of a hot event end with this line, and only its kind matters here: nobody owns the
@@ -272,8 +285,8 @@ void Desk::look_up(Connection& connection, Event event, std::int64_t line_bytes)
         layout::Error{layout::Errc::io, 0, "not looked yet"});
     parts_.background(
         [this, held, state] { *state = parts_.catalog.find(*held->session); },
-        [this, shared, held, state, line_bytes] {
-            found(shared, *held, std::move(*state), line_bytes);
+        [this, shared, held, state, event_bytes] {
+            found(shared, *held, std::move(*state), event_bytes);
         });
 }
 
@@ -281,13 +294,13 @@ void Desk::found(
     const std::shared_ptr<Connection>& connection,
     const Event& event,
     Result<recorder::FoundSession> found,
-    std::int64_t line_bytes) {
+    std::int64_t event_bytes) {
     if (!connection->is_open()) {
         return;
     }
     const std::string id = event.session->text();
     if (parts_.recorder.knows(*event.session) && works_on_any_session(event)) {
-        record(*connection, event, line_bytes);
+        record(*connection, event, event_bytes);
     } else if (!found.ok()) {
         const bool unknown = found.error().code == layout::Errc::not_found;
         refuse(
@@ -298,7 +311,7 @@ void Desk::found(
              event.id});
     } else if (works_on_any_session(event)) {
         parts_.recorder.adopt(std::move(found.value().state), found.value().volume);
-        record(*connection, event, line_bytes);
+        record(*connection, event, event_bytes);
     } else {
         const layout::Meta& meta = found.value().state.meta;
         const bool active = meta.status == layout::SessionStatus::active;
@@ -417,6 +430,7 @@ void Desk::settled(std::vector<Outcome> outcomes) {
     for (Outcome& outcome : outcomes) {
         parts_.recorder.settled(outcome);
         const recorder::Waiter& waiter = outcome.waiter;
+        forget_owner_if_dropped(waiter.session);
         if (!followers_.empty() && outcome.verdict == Verdict::visible) {
             if (const recorder::Session* session = parts_.recorder.find(waiter.session)) {
                 followers_.touch(waiter.session, session->directory(), session->last_event_seq());
@@ -506,10 +520,12 @@ void Desk::closed(Connection& connection) {
     over_budget_.erase(number);
     followers_.forget(number);
     dying_.erase(number);
-    for (const layout::Ulid& session : parts_.recorder.owned_by(number)) {
-        owners_.forget(session);
-    }
+    // The owners' processes stay watched: the end of a connection is often only the first sign of a death.
+    const std::vector<layout::Ulid> owned = parts_.recorder.owned_by(number);
     parts_.recorder.connection_closed(number);
+    for (const layout::Ulid& session : owned) {
+        forget_owner_if_dropped(session);
+    }
     connections_.erase(number);
     relieve();
     parts_.work_pending();

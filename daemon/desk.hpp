@@ -73,25 +73,25 @@ private:
         std::uint64_t ticket = 0;  // of the checkpoint that covers them; 0: not asked for yet
     };
 
-    void route(Connection& connection, const layout::Event& event, std::int64_t line_bytes);
-    void start_session(Connection& connection, layout::Event event, std::int64_t line_bytes);
+    void route(Connection& connection, const layout::Event& event, std::int64_t event_bytes);
+    void start_session(Connection& connection, layout::Event event, std::int64_t event_bytes);
     void planned(
         const std::shared_ptr<Connection>& connection,
         const layout::Event& event,
         layout::Result<recorder::SessionPlan> plan,
-        std::int64_t line_bytes);
-    void record(Connection& connection, const layout::Event& event, std::int64_t line_bytes);
+        std::int64_t event_bytes);
+    void record(Connection& connection, const layout::Event& event, std::int64_t event_bytes);
     void reply(
         Connection& connection,
         const layout::Event& event,
         recorder::Reply reply,
-        std::int64_t line_bytes);
-    void look_up(Connection& connection, layout::Event event, std::int64_t line_bytes);
+        std::int64_t event_bytes);
+    void look_up(Connection& connection, layout::Event event, std::int64_t event_bytes);
     void found(
         const std::shared_ptr<Connection>& connection,
         const layout::Event& event,
         layout::Result<recorder::FoundSession> found,
-        std::int64_t line_bytes);
+        std::int64_t event_bytes);
     void answer_from_disk(
         Connection& connection,
         const layout::Event& event,
@@ -107,6 +107,7 @@ private:
     void charge(Connection& connection, std::int64_t bytes);
     void discharge(Connection& connection, std::int64_t bytes);
     void relieve();
+    void forget_owner_if_dropped(const layout::Ulid& session);
     void owner_died(std::int64_t pid, const std::vector<layout::Ulid>& sessions);
     [[nodiscard]] std::shared_ptr<Connection> find(std::uint64_t number) const;
 

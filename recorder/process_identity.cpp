@@ -53,6 +53,12 @@ std::string process_identity(std::int64_t pid) {
     return std::to_string(pid) + " " + started + " " + boot;
 }
 
+std::int64_t pid_of(std::string_view identity) {
+    std::int64_t pid = 0;
+    const auto parsed = std::from_chars(identity.data(), identity.data() + identity.size(), pid);
+    return parsed.ec == std::errc() ? pid : 0;
+}
+
 OwnerFate fate_of(std::string_view identity) {
     const std::size_t boot_at = identity.rfind(' ');
     if (boot_at == std::string_view::npos) {
@@ -61,9 +67,8 @@ OwnerFate fate_of(std::string_view identity) {
     if (identity.substr(boot_at + 1) != boot_id()) {
         return OwnerFate::rebooted;
     }
-    std::int64_t pid = 0;
-    const auto parsed = std::from_chars(identity.data(), identity.data() + identity.size(), pid);
-    if (parsed.ec != std::errc() || pid <= 0) {
+    const std::int64_t pid = pid_of(identity);
+    if (pid <= 0) {
         return OwnerFate::unknown;
     }
     return process_identity(pid) == identity ? OwnerFate::alive : OwnerFate::dead;

@@ -11,6 +11,9 @@ namespace relay::recorder {
 // in clock ticks> <boot id>". Empty when there is no such process or /proc does not say.
 [[nodiscard]] std::string process_identity(std::int64_t pid);
 
+// The number that begins an identity; 0 when there is none.
+[[nodiscard]] std::int64_t pid_of(std::string_view identity);
+
 enum class OwnerFate {
     alive,
     dead,      // the process is gone, the machine has been up all the time

@@ -126,7 +126,9 @@ void Recorder::adopt_returned(SessionState state, const std::string& volume) {
 
 // After a restart: an owner that lives may come back, one that is dead will not.
 void Recorder::await_owner(Entry& entry) {
-    switch (fate_of(entry.session.claim().owner)) {
+    const std::string& owner = entry.session.claim().owner;
+    entry.owner_pid = pid_of(owner);
+    switch (fate_of(owner)) {
     case OwnerFate::alive:
     case OwnerFate::unknown:
         orphan(entry, "disconnect", orphan_grace_ms_);

@@ -265,10 +265,9 @@ Result<std::unique_ptr<File>> SessionFiles::open_growing(
     if (auto moved = directory_->open_file(aside, OpenMode::existing); moved.ok()) {
         return moved;
     }
-    const bool first = offset == 0;
-    const OpenMode how = mode == ApplyMode::replay ? OpenMode::create
-                         : first                   ? OpenMode::create_exclusive
-                                                   : OpenMode::existing;
+    // An empty file that is there already is the one a turn began with, before we let go of its handle.
+    const bool may_begin = mode == ApplyMode::replay || offset == 0;
+    const OpenMode how = may_begin ? OpenMode::create : OpenMode::existing;
     auto file = directory_->open_file(name, how);
     if (!file.ok() && file.error().code == Errc::not_found && how != OpenMode::existing) {
         if (Status made = make_parent(name); !made.ok()) {

@@ -2,6 +2,7 @@
 #include "cli/emit_fields.hpp"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include <initializer_list>
 #include <string>

@@ -190,6 +190,23 @@ TEST_CASE("a restart leaves the turn of a living owner open") {
     CHECK(damage_of(session.path).empty());
 }
 
+TEST_CASE("a turn that had said nothing before a restart goes on in its own files") {
+    DaemonProcess daemon(small_journal());
+    REQUIRE_MESSAGE(daemon.start(), daemon.log());
+    WireClient client(daemon.socket());
+    const Recording session = start_session(client, daemon.work());
+    CHECK_ACK(client.ask("turn.start", session.id, {{"prompt", "p"}}));
+    REQUIRE_MESSAGE(daemon.restart(), daemon.log());
+    client = WireClient(daemon.socket());
+    CHECK_ACK(client.ask("session.attach", session.id));
+    CHECK_ACK(client.ask("turn.output", session.id, {{"text", "words"}}));
+    CHECK(session.text("turns/001-output.md") == "words");
+    CHECK_ACK(client.ask("turn.end", session.id));
+    CHECK_FALSE(session.has("recovered"));
+    CHECK_FALSE(session.meta()["capture"].contains("conflicts"));
+    CHECK(damage_of(session.path).empty());
+}
+
 TEST_CASE("a living owner that does not come back after a restart is a disconnect") {
     DaemonProcess daemon(small_journal({"--orphan-grace", "300ms"}));
     REQUIRE_MESSAGE(daemon.start(), daemon.log());
@@ -291,19 +308,13 @@ TEST_CASE("a journal on a file system without durability needs a word of consent
     DaemonProcess daemon;
     const std::string journal = "/dev/shm/relay-test-" + std::to_string(::getpid());
     std::vector<std::string> arguments{
-        daemon_binary(),
-        "--socket",
-        daemon.socket(),
-        "--journal-dir",
-        journal,
-        "--set",
-        "journal.segment_bytes=1MiB"};
+        daemon_binary(), "--socket", daemon.socket(), "--journal-dir", journal};
     const ProgramEnd refused = run_program(arguments, daemon.environment());
     CHECK(refused.status > 0);
     CHECK(says(refused.err, "tmpfs"));
     CHECK(says(refused.err, "--unsafe-journal"));
 
-    daemon.flags() = {"--journal-dir", journal, "--set", "journal.segment_bytes=1MiB"};
+    daemon.flags() = {"--journal-dir", journal};
     CHECK_MESSAGE(daemon.start(), daemon.log());
     CHECK(daemon.terminate() == 0);
     boost::filesystem::remove_all(journal);

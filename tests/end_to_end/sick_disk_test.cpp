@@ -131,15 +131,20 @@ struct Scene {
     }
 
     void check_all_arrives() {
-        CHECK(eventually([this] { return session.text("turns/001-output.md") == said; }));
+        const bool arrived =
+            eventually([this] { return session.text("turns/001-output.md") == said; });
+        CHECK_MESSAGE(
+            arrived,
+            session.text("turns/001-output.md").size() << " of " << said.size() << " bytes");
         CHECK(say_until(/*deferred=*/false, "well again "));
         CHECK_ACK(client.ask("turn.end", session.id));
-        CHECK(session.text("turns/001-output.md") == said);
+        const bool whole = session.text("turns/001-output.md") == said;
+        CHECK(whole);
         CHECK_ACK(client.ask("session.end", session.id));
         CHECK(session.meta()["status"] == "completed");
         CHECK(session.meta()["capture"]["deferred"]["reason"].is_string());
         CHECK(session.meta()["capture"]["dropped"] == 0);
-        CHECK(damage_of(session.path).empty());
+        CHECK_MESSAGE(damage_of(session.path).empty(), damage_of(session.path));
         CHECK(state_of_disk() == "well");
     }
 };

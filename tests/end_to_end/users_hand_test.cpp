@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 
@@ -125,9 +126,20 @@ TEST_CASE("a moved session directory keeps every acked word") {
 
 // The user does something to the live output; the recorder leaves it as it is and keeps its own version
 // beside it, and says so.
-void check_users_version_wins(const std::function<void(const std::string& file)>& act) {
+//
+// `lost`: the act destroys the only copy of what was said before it; those bytes are zeros then, and
+// everything after them stands where it would have stood.
+enum class Past { kept, lost };
+
+void check_users_version_wins(
+    const std::function<void(const std::string& file)>& act, Past past = Past::kept) {
     Scene scene;
     const std::string live = scene.session.file("turns/001-output.md");
+    // So that the journal does not hold it any more.
+    CHECK_ACK(scene.client.request({{"type", "flush"}}));
+    if (past == Past::lost) {
+        std::fill(scene.said.begin(), scene.said.end(), '\0');
+    }
     act(live);
     const bool there = exists(live);
     const std::string users_version = read_text(live);
@@ -173,7 +185,7 @@ TEST_CASE("a live file that was edited in place stays the user's") {
 
 TEST_CASE("a live file that was truncated stays truncated") {
     check_users_version_wins(
-        [](const std::string& file) { REQUIRE(::truncate(file.c_str(), 0) == 0); });
+        [](const std::string& file) { REQUIRE(::truncate(file.c_str(), 0) == 0); }, Past::lost);
 }
 
 TEST_CASE("a live file that was deleted is kept beside its old place") {
@@ -200,7 +212,9 @@ TEST_CASE("a live file that became a symbolic link is not followed") {
 TEST_CASE("edits made while the daemon is down are found at its start") {
     Scene scene;
     const std::string live = scene.session.file("turns/001-output.md");
+    CHECK_ACK(scene.client.request({{"type", "flush"}}));
     scene.daemon.kill();
+    std::fill(scene.said.begin(), scene.said.end(), '\0');  // the only copy is overwritten
     write_text(live, "edited while nobody looked\n");
     REQUIRE_MESSAGE(scene.daemon.start(), scene.daemon.log());
     scene.client = WireClient(scene.daemon.socket());

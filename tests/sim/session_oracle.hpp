@@ -20,6 +20,7 @@ namespace relay::tests {
 class SessionOracle {
 public:
     using Files = std::map<std::string, std::string, std::less<>>;
+    static constexpr std::int64_t any_seq = -1;
 
     // The number of the change, counted from 1.
     std::size_t submit(std::string change) {
@@ -59,17 +60,15 @@ public:
 
     // The greatest n such that `found` is the outcome of the first n changes; with a seq, of those that end
     // with this number of the client. None when there is no such n, or only smaller ones than were acknowledged.
-    [[nodiscard]] std::optional<std::size_t> match(
-        const Files& found,
-        const std::set<std::string, std::less<>>& besides,
-        std::optional<std::int64_t> seq) {
+    [[nodiscard]] std::optional<std::size_t>
+    match(const Files& found, const std::set<std::string, std::less<>>& besides, std::int64_t seq) {
         while (folded_ < acked_) {
             fold(changes_[folded_++].bytes, base_);
         }
         Files expected = base_;
         std::optional<std::size_t> best;
         for (std::size_t count = folded_;; ++count) {
-            if (same(expected, found, besides) && (!seq || seq_after(count) == *seq)) {
+            if (same(expected, found, besides) && (seq == any_seq || seq_after(count) == seq)) {
                 best = count;
             }
             if (count == changes_.size()) {

@@ -204,12 +204,13 @@ private:
     bool try_recovery(bool disturbed);
     void recover_once_more();
     recorder::RecoveryOptions recovery_options();
-    void meet_recovered(const recorder::RecoveryReport& report);
-    void resume_client(Client& client, const recorder::RecoveryReport& report);
+    void meet_recovered(recorder::RecoveryReport& report);
+    void resume_client(Client& client, recorder::RecoveryReport& report);
     void continue_from(Client& client, std::size_t count);
 
     // Faults.
     void disturb();
+    void strike(const ModelDisk::Fault& fault);
     void meddle();
     void heal();
     void plan_end();
@@ -223,6 +224,7 @@ private:
     void check_visible(const Client& client, std::size_t number);
     void check_streams(const Client& client);
     void check_journal_size();
+    [[nodiscard]] bool all_volumes_well() const;
     [[nodiscard]] SessionOracle::Files files_of(const Client& client) const;
     void say(const std::string& what) const;
     [[nodiscard]] bool running() const { return failure_.empty() && disk_.has_power(); }
@@ -240,6 +242,8 @@ private:
     std::vector<Client> clients_;
     std::vector<recorder::Notice> notices_;
     std::uint64_t counter_ = 0;
+    std::optional<ModelDisk::Fault> planned_end_;
+    bool ends_with_power_loss_ = false;
     bool process_must_end_ = false;
     bool journal_disturbed_ = false;
     bool writeback_failed_ = false;
@@ -615,12 +619,12 @@ bool Simulation::World::try_recovery(bool disturbed) {
             fault.os_errno = EIO;
             fault.only = random_.chance(2) ? Op::sync : Op::sync_file_system;
         }
+        ends_with_power_loss_ = fault.lose_power_instead;
         disk_.set_faults({fault});
     }
     start_process();
     look_at_journal_ = true;
-    recorder::Recovery recovery(*pipeline_);
-    auto report = recovery.run(recovery_options());
+    auto report = recorder::Recovery(*pipeline_).run(recovery_options());
     look_at_journal_ = false;
     if (report.ok() && disk_.has_power()) {
         disk_.set_faults({});
@@ -628,7 +632,7 @@ bool Simulation::World::try_recovery(bool disturbed) {
         if (!report.value().damaged_copy.empty()) {
             fail("the journal was called damaged: " + std::string(report.value().tail));
         }
-        if (random_.chance(3)) {
+        if (random_.chance(3) && all_volumes_well()) {
             report = layout::Error{};
             recover_once_more();
             return true;
@@ -641,7 +645,7 @@ bool Simulation::World::try_recovery(bool disturbed) {
     }
     ++counts.interrupted;
     say("recovery was interrupted");
-    const bool lost_power = disk_.faults_left() ? false : !disk_.has_power();
+    const bool lost_power = !disk_.has_power() && ends_with_power_loss_;
     report = layout::Error{};
     end_process();
     disk_.power_on();
@@ -649,6 +653,12 @@ bool Simulation::World::try_recovery(bool disturbed) {
         check_documents();
     }
     return false;
+}
+
+bool Simulation::World::all_volumes_well() const {
+    const auto volumes = pipeline_->volumes();
+    return std::none_of(
+        volumes.begin(), volumes.end(), [](const auto& volume) { return volume->sick(); });
 }
 
 // Recovery of what was just recovered changes nothing.
@@ -659,21 +669,19 @@ void Simulation::World::recover_once_more() {
     }
     end_process();
     start_process();
-    recorder::Recovery recovery(*pipeline_);
-    auto report = recovery.run(recovery_options());
+    auto report = recorder::Recovery(*pipeline_).run(recovery_options());
     if (!report.ok()) {
         fail("the second recovery failed: " + report.error().context);
         return;
     }
     for (std::size_t index = 0; index < before.size(); ++index) {
-        if (before[index] != disk_.seen_tree(session_mounts[index])) {
-            bool sick = false;
-            for (const auto& volume : pipeline_->volumes()) {
-                sick = sick || volume->sick();
-            }
-            if (!sick) {
-                fail("the second recovery changed " + session_mounts[index]);
-            }
+        const std::map<std::string, std::string> after = disk_.seen_tree(session_mounts[index]);
+        if (before[index] != after) {
+            const SessionOracle::Files expected(before[index].begin(), before[index].end());
+            const SessionOracle::Files found(after.begin(), after.end());
+            fail(
+                "the second recovery changed "
+                + SessionOracle::difference(expected, found, {}));
         }
     }
     meet_recovered(report.value());
@@ -715,6 +723,7 @@ SessionOracle::Files Simulation::World::files_of(const Client& client) const {
 
 void Simulation::World::continue_from(Client& client, std::size_t count) {
     client.oracle.forget_after(count);
+    client.oracle.acknowledge(count);
     client.exists = count > 0;
     if (!client.exists) {
         client.next = 0;
@@ -730,7 +739,7 @@ void Simulation::World::continue_from(Client& client, std::size_t count) {
     }
 }
 
-void Simulation::World::resume_client(Client& client, const recorder::RecoveryReport& report) {
+void Simulation::World::resume_client(Client& client, recorder::RecoveryReport& report) {
     const auto found = std::find_if(
         report.sessions.begin(), report.sessions.end(), [&client](const auto& recovered) {
             return recovered.files->id == client.id;
@@ -745,17 +754,16 @@ void Simulation::World::resume_client(Client& client, const recorder::RecoveryRe
         continue_from(client, 0);
         return;
     }
-    const std::optional<std::int64_t> seq =
-        known && client.numbered && client.meddled.empty()
-            ? std::optional<std::int64_t>(found->state.client_seq)
-            : std::nullopt;
+    const std::int64_t seq = known && client.numbered && client.meddled.empty()
+                                 ? found->state.client_seq
+                                 : SessionOracle::any_seq;
     const std::optional<std::size_t> count = client.oracle.match(files, client.meddled, seq);
     if (!count) {
         fail(
             "after recovery the files of " + client.root
             + " are no outcome of what was acknowledged and submitted"
-            + (client.oracle.match(files, client.meddled, std::nullopt)
-                   ? "; but for the seq: " + std::to_string(seq.value_or(-1))
+            + (client.oracle.match(files, client.meddled, SessionOracle::any_seq)
+                   ? "; but for the seq: " + std::to_string(seq)
                    : "")
             + "; acked " + std::to_string(client.oracle.acked()) + " of "
             + std::to_string(client.oracle.submitted()) + "; against all submitted: "
@@ -764,15 +772,15 @@ void Simulation::World::resume_client(Client& client, const recorder::RecoveryRe
     }
     continue_from(client, *count);
     if (known) {
-        client.session = std::make_unique<Session>(found->state);
+        client.session = std::make_unique<Session>(std::move(found->state));
         client.files = found->files;
         if (!client.meddled.empty() && client.numbered) {
-            client.next = static_cast<std::size_t>(found->state.client_seq);
+            client.next = static_cast<std::size_t>(client.session->last_client_seq());
         }
     }
 }
 
-void Simulation::World::meet_recovered(const recorder::RecoveryReport& report) {
+void Simulation::World::meet_recovered(recorder::RecoveryReport& report) {
     for (Client& client : clients_) {
         if (client.deleted || !failure_.empty()) {
             continue;
@@ -830,6 +838,14 @@ void Simulation::World::heal() {
     disk_.set_capacity(journal_mount, ModelDisk::unlimited);
 }
 
+void Simulation::World::strike(const ModelDisk::Fault& fault) {
+    std::vector<ModelDisk::Fault> faults{fault};
+    if (planned_end_) {
+        faults.push_back(*planned_end_);
+    }
+    disk_.set_faults(std::move(faults));
+}
+
 void Simulation::World::disturb() {
     ++counts.faults;
     const std::string& mount = session_mounts[random_.below(session_mounts.size())];
@@ -841,7 +857,7 @@ void Simulation::World::disturb() {
     case 1:
         fault.only = random_.chance(2) ? Op::sync : Op::sync_file_system;
         fault.mount_point = mount;
-        disk_.set_faults({fault});
+        strike(fault);
         say("the next sync on " + mount + " fails");
         return;
     case 2:
@@ -879,7 +895,7 @@ void Simulation::World::disturb() {
         fault.short_write_bytes =
             random_.chance(2) ? static_cast<std::int64_t>(random_.below(5'000)) : -1;
         fault.mount_point = journal_mount;
-        disk_.set_faults({fault});
+        strike(fault);
         say("the next write or sync of the journal fails");
         return;
     }
@@ -957,6 +973,7 @@ void Simulation::World::act() {
 
 // Draws where in the middle of its work the process will end.
 void Simulation::World::plan_end() {
+    planned_end_.reset();
     if (random_.chance(2)) {
         return;  // between two steps
     }
@@ -964,6 +981,8 @@ void Simulation::World::plan_end() {
     fault.at_operation = disk_.operations() + static_cast<std::int64_t>(random_.below(600));
     fault.lose_power_instead = random_.chance(2);
     fault.end_process_instead = !fault.lose_power_instead;
+    ends_with_power_loss_ = fault.lose_power_instead;
+    planned_end_ = fault;
     disk_.set_faults({fault});
 }
 
@@ -1021,7 +1040,7 @@ void Simulation::World::die() {
         disk_.lose_power(random_);
         lost_power = true;
     } else if (!disk_.has_power()) {
-        lost_power = disk_.is_settled(journal_mount + "/segment-0001");
+        lost_power = ends_with_power_loss_;
     }
     say(lost_power ? "power lost" : "the process ends");
     counts.power_losses += lost_power ? 1 : 0;
@@ -1102,7 +1121,8 @@ void Simulation::World::final_checks() {
             continue;
         }
         const SessionOracle::Files files = files_of(client);
-        if (client.oracle.match(files, client.meddled, std::nullopt) != client.oracle.submitted()) {
+        if (client.oracle.match(files, client.meddled, SessionOracle::any_seq)
+            != client.oracle.submitted()) {
             fail(
                 "in the end the files of " + client.root + " differ: "
                 + SessionOracle::difference(client.oracle.outcome(), files, client.meddled));
@@ -1233,7 +1253,8 @@ void Simulation::World::check_visible(const Client& client, std::size_t number) 
                         .starts_with(effect->data)) {
                 fail(
                     "acknowledged as visible and not to be seen: " + client.root
-                    + std::string(effect->name));
+                    + std::string(effect->name) + " at " + std::to_string(effect->offset) + " of "
+                    + std::to_string(seen.size()) + ": " + std::string(effect->data));
             }
         }
     }
