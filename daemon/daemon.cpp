@@ -118,6 +118,7 @@ struct Daemon::Service : recorder::PipelineListener {
                   .work_pending =
                       [this] {
                           schedule_tick();
+                          watch_idle();
                       }},
               setup.config),
           listener(
@@ -258,6 +259,7 @@ std::optional<DaemonExit> Daemon::Service::recover() {
          {"sessions", std::to_string(report.sessions.size())},
          {"ms", std::to_string(took.count())}});
     catalog.resume_ids_after(report.last_ulid);
+    recorder.await_disks(report.waiting);
     configure(setup.config);
     threads.start();
     for (recorder::RecoveredSession& session : report.sessions) {

@@ -311,6 +311,7 @@ void Desk::found(
              event.id});
     } else if (works_on_any_session(event)) {
         parts_.recorder.adopt(std::move(found.value().state), found.value().volume);
+        parts_.volumes_changed();
         record(*connection, event, event_bytes);
     } else {
         const layout::Meta& meta = found.value().state.meta;
@@ -476,18 +477,24 @@ void Desk::noticed(const recorder::Notice& notice) {
     } else if (notice.deferral) {
         parts_.log.info(
             "session caught up", {{"session", session}, {"reason", notice.deferral->reason}});
-        if (!parts_.recorder.knows(notice.session)) {
+        if (parts_.recorder.awaits_disk(notice.session)) {
             // Its disk was away when the daemon started; now it can be read.
             auto state = std::make_shared<Result<recorder::FoundSession>>(
                 layout::Error{layout::Errc::io, 0, "not looked yet"});
             parts_.background(
                 [this, state, id = notice.session] { *state = parts_.catalog.find(id); },
-                [this, state, id = notice.session] {
-                    if (state->ok() && !parts_.recorder.knows(id)) {
-                        parts_.recorder.adopt_returned(
-                            std::move(state->value().state), state->value().volume);
-                        parts_.work_pending();
+                [this, state, notice] {
+                    if (!state->ok() || parts_.recorder.knows(notice.session)) {
+                        return;
                     }
+                    recorder::SessionState& back = state->value().state;
+                    back.client_seq = std::max(back.client_seq, notice.client_seq);
+                    back.event_seq = std::max(back.event_seq, notice.event_seq);
+                    parts_.recorder.adopt_returned(std::move(back), state->value().volume);
+                    parts_.volumes_changed();
+                    watch_owner(notice.session);
+                    parts_.recorder.noticed(notice);
+                    parts_.work_pending();
                 });
         }
     }

@@ -36,6 +36,7 @@ public:
     JsonObject(std::string& out, Form form);
     JsonObject(const JsonObject&) = delete;
     JsonObject& operator=(const JsonObject&) = delete;
+    ~JsonObject() = default;
 
     void string(std::string_view key, std::string_view value);
     void integer(std::string_view key, std::int64_t value);

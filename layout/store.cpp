@@ -158,7 +158,7 @@ struct Surroundings {
 Surroundings look_around(const std::string& cwd, const RootLimit& limit) {
     Surroundings found;
     for (path at{cwd}; limit.allows(at.string()) && !found.git; at = at.parent_path()) {
-        const std::string directory = at.string();
+        const std::string& directory = at.string();
         found.git = read_git_work_tree(directory);
         const bool holds_store = exists(directory + "/" + store_name);
         if (!found.nearest && (found.git || holds_store)) {

@@ -16,7 +16,7 @@ constexpr std::int64_t ms_min = -62'167'219'200'000;  // 0000-01-01T00:00:00.000
 constexpr std::int64_t ms_max = 253'402'300'799'999;  // 9999-12-31T23:59:59.999Z
 
 struct Civil {
-    std::chrono::year_month_day date;
+    std::chrono::year_month_day date{};
     std::int64_t ms_of_day = 0;
 };
 

@@ -115,7 +115,12 @@ void Recorder::adopt_recovered(RecoveredSession recovered) {
     await_owner(entry);
 }
 
+void Recorder::await_disks(const std::vector<Ulid>& sessions) {
+    waiting_.insert(sessions.begin(), sessions.end());
+}
+
 void Recorder::adopt_returned(SessionState state, const std::string& volume) {
+    waiting_.erase(state.meta.id);
     if (state.meta.status != layout::SessionStatus::active) {
         return;
     }
@@ -311,6 +316,13 @@ Reply Recorder::attach(
 }
 
 Reply Recorder::handle(const Event& event, const Speaker& speaker, std::int64_t inflight_bytes) {
+    if (awaits_disk(*event.session)) {
+        return refused(
+            WireError::overloaded,
+            "the disk of session " + event.session->text()
+                + " cannot be reached or written now; try again once it is back",
+            event);
+    }
     const auto found = table_.find(*event.session);
     if (found == table_.end()) {
         Reply reply;

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace relay::recorder {
@@ -64,6 +65,12 @@ public:
 
     // The same, once its disk has come back: treated as recovery would have treated it.
     void adopt_returned(SessionState state, const std::string& volume);
+    // Sessions that cannot be read back yet, because their disk is away; until noticed() says that it is
+    // back, whoever asks for them is told to wait.
+    void await_disks(const std::vector<layout::Ulid>& sessions);
+    [[nodiscard]] bool awaits_disk(const layout::Ulid& session) const {
+        return waiting_.contains(session);
+    }
 
     [[nodiscard]] bool knows(const layout::Ulid& session) const { return table_.contains(session); }
 
@@ -148,12 +155,16 @@ private:
         std::int64_t inflight_bytes);
     [[nodiscard]] std::optional<layout::Refusal>
     may_speak(const Entry& entry, const layout::Event& event, const Speaker& speaker) const;
-    [[nodiscard]] bool has_owner(const Entry& entry) const { return entry.owner != 0; }
+    // Nobody owns what has ended: who owned it may still be connected, and anybody may reopen it.
+    [[nodiscard]] static bool has_owner(const Entry& entry) {
+        return entry.owner != 0 && entry.session.active();
+    }
 
     Pipeline& pipeline_;
     const Clock& clock_;
     std::int64_t orphan_grace_ms_ = 30'000;
     std::unordered_map<layout::Ulid, Entry> table_;
+    std::unordered_set<layout::Ulid> waiting_;
     std::vector<layout::Ulid> lagging_;
     std::vector<layout::Ulid> orphans_;
     std::uint64_t events_ = 0;

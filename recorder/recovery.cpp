@@ -7,6 +7,7 @@
 #include "recorder/session_loader.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
 #include <utility>
 
@@ -23,6 +24,12 @@ namespace {
 
 constexpr std::string_view spill_directory = "spill";
 constexpr std::int64_t copy_piece_bytes = 1 << 20;
+
+// The disk refuses, not this one file; trying later may help.
+bool is_disk_fault(const Error& error) {
+    const bool forbidden = error.os_errno == EACCES || error.os_errno == EPERM;
+    return error.code == Errc::no_space || (error.code == Errc::io && !forbidden);
+}
 
 Status copy_file(Directory& from, Directory& to, const std::string& name) {
     auto source = from.open_file(name, OpenMode::existing);
@@ -73,7 +80,7 @@ Status Recovery::open(const RecoveryOptions& options) {
             Errc::unsafe,
             0,
             "the journal at " + options.journal_directory
-                + " lies in memory and would not survive a power loss; put it on a disk"
+                + " lies on tmpfs, in memory, and would not survive a power loss; put it on a disk"
                   " (journal.dir), or allow it with --unsafe-journal"};
     }
     journal.prefer_in_place_writes();
@@ -384,6 +391,7 @@ void Recovery::load_sessions() {
                 continue;
             }
             if (volume->sick()) {
+                report_.waiting.push_back(files->id);
                 report_.remarks.push_back(name + " waits for its disk: " + volume->health().reason);
                 continue;
             }
@@ -394,6 +402,12 @@ void Recovery::load_sessions() {
                                : Result<SessionState>(directory.error());
             if (!state.ok() && state.error().code == Errc::not_found && files->applied_lsn == 0) {
                 files->finished = true;  // the checkpoint knew of it, its first event never came
+                continue;
+            }
+            if (!state.ok() && is_disk_fault(state.error())) {
+                volume->declare_sick(state.error());
+                report_.waiting.push_back(files->id);
+                report_.remarks.push_back(name + " waits for its disk: " + state.error().context);
                 continue;
             }
             if (!state.ok()) {

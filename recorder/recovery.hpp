@@ -34,6 +34,9 @@ struct RecoveryReport {
     std::string_view tail;     // the rule that said how the journal ended
     std::string damaged_copy;  // where a damaged journal was kept; empty when it was whole
     std::vector<RecoveredSession> sessions;
+    // Not finished either, but their disk cannot be reached or read now. They must not be read back
+    // before a Notice with a deferral says that their files are complete.
+    std::vector<layout::Ulid> waiting;
     std::vector<std::string>
         remarks;  // one sentence each: sessions deleted, disks not reachable, …
     layout::Ulid last_ulid;

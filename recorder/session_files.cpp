@@ -582,6 +582,43 @@ Result<SessionMark> SessionFiles::mark() {
     return mark;
 }
 
+Status SessionFiles::check_marked_files() {
+    if (Status there = still_there(); !there.ok()) {
+        return there;
+    }
+    for (const FileMark& mark : expected_) {
+        const std::string aside = layout::recovered_file(mark.name);
+        if (directory_->stat(aside).ok()) {
+            continue;
+        }
+        auto file = directory_->open_file(mark.name, OpenMode::existing);
+        if (file.ok()) {
+            auto stat = file.value()->stat();
+            if (!stat.ok()) {
+                return stat.error();
+            }
+            if (fits_mark(mark.name, *file.value(), stat.value())) {
+                continue;
+            }
+        } else if (!is_in_the_way(file.error()) && file.error().code != Errc::not_found) {
+            return file.error();
+        }
+        if (Status made = make_parent(aside); !made.ok()) {
+            return made;
+        }
+        auto ours = directory_->open_file(aside, OpenMode::create_exclusive);
+        if (!ours.ok()) {
+            return ours.error();
+        }
+        // The bytes are lost with the user's edit; their number is not, and offsets stay true.
+        if (Status grown = ours.value()->truncate(mark.length); !grown.ok()) {
+            return grown;
+        }
+        note_conflict(mark.name, aside);
+    }
+    return Done{};
+}
+
 void SessionFiles::close() {
     settling_.clear();
     settled_names_.clear();

@@ -73,6 +73,10 @@ public:
     // not, and notes lengths and checksums for the checkpoint. Errc::gone when the directory is.
     [[nodiscard]] Result<layout::SessionMark> mark();
 
+    // After replay: files that the checkpoint knows and the journal did not touch are looked at too. One
+    // that was changed while no daemon ran stays as it is, and ours goes on under recovered/.
+    [[nodiscard]] Status check_marked_files();
+
     // Forgets all handles. Whatever is not synced must still be in the journal or the spill.
     void close();
     // Syncs the open growing files, then close().

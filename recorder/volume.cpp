@@ -723,12 +723,34 @@ void Volume::recovered_locked(std::vector<Notice>& notices) {
         notice.session = session;
         notice.deferral =
             layout::CaptureDeferral{sick_since_, context_.clock.now(), illness_.context};
+        notice.client_seq = member.files->client_seq;
+        notice.event_seq = member.files->event_seq;
         notices.push_back(std::move(notice));
     }
 }
 
+Status Volume::check_marked_files() {
+    for (const auto& files : sessions()) {
+        if (files->gone) {
+            continue;
+        }
+        Status checked = files->check_marked_files();
+        report_conflicts(*files);
+        if (!checked.ok()) {
+            if (!is_session_fault(*files, checked.error(), ApplyMode::replay)) {
+                return checked;
+            }
+            lose_session(*files, checked.error());
+        }
+    }
+    return Done{};
+}
+
 Status Volume::recover() {
     Status caught_up = catch_up();
+    if (caught_up.ok()) {
+        caught_up = check_marked_files();
+    }
     if (!caught_up.ok()) {
         fall_sick(caught_up.error());
         close_all();
@@ -746,6 +768,11 @@ Status Volume::replay(std::vector<WorkItem> items) {
         close_all();
     }
     return applied;
+}
+
+void Volume::declare_sick(const Error& error) {
+    fall_sick(error);
+    close_all();
 }
 
 void Volume::wait_apply(std::unique_lock<std::mutex>& lock) {

@@ -82,6 +82,7 @@ public:
     void request_sync();
     [[nodiscard]] std::uint64_t synced_lsn() const;
     [[nodiscard]] bool sick() const;
+    void declare_sick(const Error& error);  // recovery met it, not one of the steps
     // Declares the volume sick when it has been at one piece of work for longer than this.
     void check_stall(std::int64_t limit_ms);
     // Copies what is not synced here from the journal to the spill, up to `lsn`. Checkpoint thread.
@@ -129,6 +130,7 @@ private:
     void capture(std::uint64_t dispatched);
     void limit_open_sessions();
     [[nodiscard]] Status catch_up();
+    [[nodiscard]] Status check_marked_files();
     [[nodiscard]] Status catch_up_spill(std::uint64_t after, std::uint64_t upto);
     [[nodiscard]] Status
     replay_changes(std::uint64_t lsn, std::string_view changes, std::uint64_t after);

@@ -57,6 +57,10 @@ struct Notice {
     layout::Ulid session;
     std::optional<layout::CaptureConflict> conflict;
     std::optional<layout::CaptureDeferral> deferral;
+    // With a deferral: the last numbers that journal and checkpoint know of the session. Its files alone
+    // may say less, because meta.json follows lazily.
+    std::int64_t client_seq = 0;
+    std::int64_t event_seq = 0;
     bool gone = false;
 };
 

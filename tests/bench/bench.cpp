@@ -758,6 +758,14 @@ void run(const Options& options) {
     if (options.clients.empty()) {
         return;
     }
+    std::array<double, 1> load{};
+    if (::getloadavg(load.data(), 1) == 1 && load[0] > 0.5) {
+        std::printf(
+            "note: the machine is busy (load %.1f on %ld CPUs), so waiting for a CPU counts as "
+            "well\n",
+            load[0],
+            ::sysconf(_SC_NPROCESSORS_ONLN));
+    }
     std::printf(
         "                  chunk ack, us      turn.end ack, us  bare sync, us\n"
         "clients  events/s      p50      p99      p50      p99     p50     p99  ratio events/sync "

@@ -20,8 +20,7 @@ namespace {
 
 namespace filesystem = boost::filesystem;
 
-const std::string golden_root =
-    (filesystem::path(__FILE__).parent_path().parent_path() / "data" / "format-v1").string();
+const std::string golden_root = RELAY_TEST_DATA "/format-v1";
 
 // Every kind of event, each answered before the next is sent. No two pieces of output follow each other:
 // how the timeline joins those depends on the clock.

@@ -533,6 +533,27 @@ TEST_CASE("a follower of all sessions hears of each with its name") {
     CHECK(ended == std::set<std::string>{first.id, second.id});
 }
 
+TEST_CASE("a follower that reads is fed as fast as it reads") {
+    DaemonProcess daemon(small_journal());
+    REQUIRE_MESSAGE(daemon.start(), daemon.log());
+    WireClient client(daemon.socket());
+    const Recording session = start_session(client, daemon.work());
+    CHECK_ACK(client.ask("turn.start", session.id, {{"prompt", "p"}}));
+    const std::string block(256 * 1024, 'x');
+    for (int round = 0; round < 32; ++round) {
+        REQUIRE(is_ack(client.ask("turn.output", session.id, {{"text", block}})));
+        REQUIRE(is_ack(client.ask("turn.note", session.id, {{"kind", "mark"}})));
+    }
+    CHECK_ACK(client.ask("turn.end", session.id));
+    WireClient follower(daemon.socket());
+    const auto begun = std::chrono::steady_clock::now();
+    CHECK_ACK(follower.request({{"type", "follow"}, {"session", session.id}, {"from_seq", 0}}));
+    const std::vector<Json> seen = follow_until(follower, "turn.end");
+    REQUIRE(seen.back().is_object());
+    CHECK(followed_bytes(seen).size() == 32 * block.size());
+    CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(8));
+}
+
 TEST_CASE("a follower that does not read is cut off with the seq to come back with") {
     DaemonProcess daemon(small_journal());
     REQUIRE_MESSAGE(daemon.start(), daemon.log());

@@ -434,6 +434,8 @@ void Simulation::World::send(Client& client) {
         fail("an event that was not recorded was taken for a duplicate");
         return;
     }
+    say("client " + std::to_string(&client - clients_.data()) + " sends "
+        + std::to_string(static_cast<int>(sent.kind)) + " as " + std::to_string(client.next));
     take(client, std::move(step));
 }
 
@@ -441,7 +443,7 @@ void Simulation::World::send(Client& client) {
 void Simulation::World::let_go(Client& client) {
     const bool settled = client.oracle.acked() == client.oracle.submitted();
     if (client.session && !client.session->active() && settled && !client.deferred) {
-        say("let go of a session that ended");
+        say("let go of " + client.root);
         client.session.reset();
         client.files.reset();
     }
@@ -461,6 +463,7 @@ bool Simulation::World::adopt(Client& client) {
     if (!state.ok()) {
         return false;
     }
+    say("adopts " + client.root);
     const std::int64_t expected = client.oracle.seq_after(client.oracle.submitted());
     if (client.meddled.empty() && state.value().client_seq != expected) {
         fail(
@@ -632,7 +635,7 @@ bool Simulation::World::try_recovery(bool disturbed) {
         if (!report.value().damaged_copy.empty()) {
             fail("the journal was called damaged: " + std::string(report.value().tail));
         }
-        if (random_.chance(3) && all_volumes_well()) {
+        if (random_.chance(5) && all_volumes_well()) {
             report = layout::Error{};
             recover_once_more();
             return true;
@@ -679,16 +682,15 @@ void Simulation::World::recover_once_more() {
         if (before[index] != after) {
             const SessionOracle::Files expected(before[index].begin(), before[index].end());
             const SessionOracle::Files found(after.begin(), after.end());
-            fail(
-                "the second recovery changed "
-                + SessionOracle::difference(expected, found, {}));
+            fail("the second recovery changed " + SessionOracle::difference(expected, found, {}));
         }
     }
     meet_recovered(report.value());
 }
 
 void Simulation::World::recover() {
-    for (std::uint64_t nested = random_.below(4); nested > 0 && failure_.empty(); --nested) {
+    const std::uint64_t interruptions = random_.chance(2) ? random_.below(4) : 0;
+    for (std::uint64_t nested = 0; nested < interruptions && failure_.empty(); ++nested) {
         if (try_recovery(true)) {
             return;
         }
@@ -770,6 +772,8 @@ void Simulation::World::resume_client(Client& client, recorder::RecoveryReport& 
             + SessionOracle::difference(client.oracle.outcome(), files, client.meddled));
         return;
     }
+    say(client.root + " goes on from change " + std::to_string(*count)
+        + (known ? "" : ", not known to recovery"));
     continue_from(client, *count);
     if (known) {
         client.session = std::make_unique<Session>(std::move(found->state));
@@ -809,16 +813,19 @@ void Simulation::World::greet_waiting() {
             if (!files || volume->sick()) {
                 continue;
             }
-            client.waits_for_disk = false;
             recorder::RecoveryReport report;
             auto directory = files->directory();
-            if (directory.ok()) {
-                auto state = recorder::load_session(
-                    *directory.value(), files->claim(), files->client_seq, files->event_seq);
-                if (state.ok()) {
-                    static_cast<void>(files->remove_temporaries());
-                    report.sessions.push_back({files, std::move(state.value()), false});
-                }
+            auto state =
+                directory.ok() ? recorder::load_session(
+                    *directory.value(), files->claim(), files->client_seq, files->event_seq)
+                               : recorder::Result<SessionState>(directory.error());
+            if (!state.ok() && state.error().code == recorder::Errc::io) {
+                break;  // ill again
+            }
+            client.waits_for_disk = false;
+            if (state.ok()) {
+                static_cast<void>(files->remove_temporaries());
+                report.sessions.push_back({files, std::move(state.value()), false});
             }
             if (disk_.has_power()) {
                 resume_client(client, report);
