@@ -416,10 +416,7 @@ void Desk::answer_flushes() {
             continue;
         }
         if (const auto connection = find(waiter.connection)) {
-            bool deferred = false;
-            for (const auto& volume : parts_.pipeline.volumes()) {
-                deferred = deferred || volume->sick();
-            }
+            const bool deferred = parts_.pipeline.checkpoint_deferred();
             ack(*connection, waiter.id, deferred ? R"("deferred":true)" : "");
             connection->flush();
         }
@@ -429,14 +426,14 @@ void Desk::answer_flushes() {
 void Desk::settled(std::vector<Outcome> outcomes) {
     std::vector<std::shared_ptr<Connection>> touched;
     for (Outcome& outcome : outcomes) {
-        parts_.recorder.settled(outcome);
         const recorder::Waiter& waiter = outcome.waiter;
-        forget_owner_if_dropped(waiter.session);
         if (!followers_.empty() && outcome.verdict == Verdict::visible) {
             if (const recorder::Session* session = parts_.recorder.find(waiter.session)) {
                 followers_.touch(waiter.session, session->directory(), session->last_event_seq());
             }
         }
+        parts_.recorder.settled(outcome);
+        forget_owner_if_dropped(waiter.session);
         const auto connection = find(waiter.connection);
         if (!connection) {
             continue;

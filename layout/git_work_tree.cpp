@@ -21,7 +21,7 @@ namespace {
 using boost::filesystem::path;
 
 constexpr std::size_t small_bytes_max = 4096;
-constexpr std::size_t packed_refs_bytes_max = 16 * 1024 * 1024;
+constexpr std::size_t packed_refs_bytes_max = std::size_t{16} * 1024 * 1024;
 constexpr int symbolic_depth_max = 5;  // as deep as git itself follows
 
 std::optional<std::string> read_all(int descriptor, std::size_t bytes_max) {
@@ -127,7 +127,7 @@ std::optional<std::string> find_packed(const path& common, std::string_view ref)
 
 std::optional<std::string> resolve_ref(const path& common, std::string ref) {
     for (int depth = 0; depth < symbolic_depth_max; ++depth) {
-        const std::optional<std::string> loose = read_line(common / ref);
+        std::optional<std::string> loose = read_line(common / ref);
         if (!loose) {
             return find_packed(common, ref);
         }

@@ -11,6 +11,8 @@ using layout::Done;
 
 namespace {
 
+constexpr std::size_t block_bytes = 4096;
+
 std::string slot_name(std::uint64_t slot) {
     return "checkpoint." + std::to_string(slot);
 }
@@ -91,8 +93,10 @@ Result<std::optional<CheckpointRecord>> CheckpointSlots::load() {
 
 Status CheckpointSlots::write(CheckpointRecord record) {
     record.sequence = sequence_ + 1;
-    if (Status written = put(record.sequence % slot_count, layout::encode_checkpoint(record));
-        !written.ok()) {
+    std::string bytes = layout::encode_checkpoint(record);
+    // Whole blocks, so that a record a few bytes longer needs no space on a full disk.
+    bytes.resize((bytes.size() + block_bytes - 1) / block_bytes * block_bytes, '\0');
+    if (Status written = put(record.sequence % slot_count, bytes); !written.ok()) {
         return written;
     }
     sequence_ = record.sequence;

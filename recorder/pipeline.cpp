@@ -227,7 +227,6 @@ void Pipeline::begin_checkpoint() {
     tickets_ = begun.ticket;
     // Whatever is offered to the volumes from here on is not part of this one.
     begun.lsn = dispatched_lsn_.load();
-    begun.begun_ms = clock_.steady_ms();
     next_checkpoint_ms_ = 0;
     checkpoint_ = begun;
     for (const auto& volume : volumes_) {
@@ -236,15 +235,16 @@ void Pipeline::begin_checkpoint() {
 }
 
 bool Pipeline::volumes_ready() {
-    const std::int64_t waited = clock_.steady_ms() - checkpoint_->begun_ms;
     for (const auto& volume : volumes()) {
         volume->check_stall(limits_.stall_limit_ms);
         if (volume->synced_lsn() >= checkpoint_->lsn) {
             continue;
         }
-        if (!volume->sick() && waited < limits_.sync_patience_ms) {
+        // A disk that works, however slowly, is waited for: the journal has room, or its clients wait.
+        if (!volume->sick() && volume->silent_ms() < limits_.sync_patience_ms) {
             return false;
         }
+        checkpoint_->spilled = true;
         if (Status spilled = volume->spill_to(checkpoint_->lsn); !spilled.ok()) {
             fail_checkpoint(spilled.error());
             return false;
@@ -294,6 +294,7 @@ bool Pipeline::checkpoint_step() {
         retry_checkpoint_ms_ = 0;
         checkpointed_lsn_ = done.lsn;
         checkpointed_ms_ = clock_.steady_ms();
+        checkpoint_deferred_ = done.spilled;
         checkpoints_done_ = done.ticket;
         if (dispatched_lsn_ > done.lsn && next_checkpoint_ms_ == 0) {
             next_checkpoint_ms_ = clock_.steady_ms() + checkpoint_interval_ms_;

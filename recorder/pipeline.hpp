@@ -77,6 +77,8 @@ public:
     // done once checkpoints_done() reaches it. Any thread.
     std::uint64_t request_checkpoint();
     [[nodiscard]] std::uint64_t checkpoints_done() const { return checkpoints_done_.load(); }
+    // The last checkpoint had to leave something in the spill: a disk refused it.
+    [[nodiscard]] bool checkpoint_deferred() const { return checkpoint_deferred_.load(); }
 
     // The last act of an orderly stop: everything submitted has been settled. Leaves an empty journal
     // and says so in the checkpoint. Steps must not run any more.
@@ -106,7 +108,7 @@ private:
     struct Checkpoint {
         std::uint64_t lsn = 0;
         std::uint64_t ticket = 0;
-        std::int64_t begun_ms = 0;
+        bool spilled = false;  // a volume could not be synced
     };
 
     [[nodiscard]] std::shared_ptr<Volume>
@@ -161,6 +163,7 @@ private:
 
     std::atomic<std::int64_t> checkpoint_interval_ms_ = 5'000;
     std::atomic<std::uint64_t> checkpoints_done_ = 0;
+    std::atomic<bool> checkpoint_deferred_ = false;
 };
 
 }  // namespace relay::recorder

@@ -340,9 +340,7 @@ Reply Recorder::handle(const Event& event, const Speaker& speaker, std::int64_t 
     }
     Reply reply =
         finish(entry, entry.session.handle(event, clock_.now()), event, speaker, inflight_bytes);
-    if (!entry.session.active() && !has_owner(entry)) {
-        drop_if_done(*event.session);
-    }
+    drop_if_done(*event.session);
     return reply;
 }
 
@@ -427,8 +425,8 @@ void Recorder::noticed(const Notice& notice) {
     }
 }
 
-// A session leaves the table when nobody drives it, nobody will, and its files say all that it knows:
-// from then on it is read from disk like any other.
+// A session leaves the table when it is over, the connection that drove it is closed, and its files say
+// all that it knows: from then on it is read from disk like any other.
 void Recorder::drop_if_done(const Ulid& session) {
     const auto found = table_.find(session);
     if (found == table_.end()) {
@@ -436,7 +434,7 @@ void Recorder::drop_if_done(const Ulid& session) {
     }
     const Entry& entry = found->second;
     const bool over = !entry.session.active() || entry.gone;
-    if (over && !has_owner(entry) && entry.outstanding == 0 && !entry.deferred) {
+    if (over && entry.owner == 0 && entry.outstanding == 0 && !entry.deferred) {
         table_.erase(found);
     }
 }

@@ -241,7 +241,7 @@ Status SessionFiles::make_parent(std::string_view name) {
     return made;
 }
 
-bool SessionFiles::fits_mark(std::string_view name, File& file, const FileStat& stat) {
+Result<bool> SessionFiles::fits_mark(std::string_view name, File& file, const FileStat& stat) {
     const auto mark =
         std::find_if(expected_.begin(), expected_.end(), [name](const FileMark& known) {
             return known.name == name;
@@ -253,7 +253,10 @@ bool SessionFiles::fits_mark(std::string_view name, File& file, const FileStat& 
         return false;
     }
     auto crc = tail_crc(file, mark->length);
-    return crc.ok() && crc.value() == mark->tail_crc;
+    if (!crc.ok()) {
+        return crc.error();
+    }
+    return crc.value() == mark->tail_crc;
 }
 
 // Opens the file that the growing `name` continues in. Sets `actual` to its place under recovered/
@@ -262,7 +265,8 @@ Result<std::unique_ptr<File>> SessionFiles::open_growing(
     std::string_view name, std::int64_t offset, ApplyMode mode, std::string& actual) {
     const std::string aside = layout::recovered_file(name);
     actual = aside;
-    if (auto moved = directory_->open_file(aside, OpenMode::existing); moved.ok()) {
+    if (auto moved = directory_->open_file(aside, OpenMode::existing);
+        moved.ok() || moved.error().code != Errc::not_found) {
         return moved;
     }
     // An empty file that is there already is the one a turn began with, before we let go of its handle.
@@ -280,9 +284,13 @@ Result<std::unique_ptr<File>> SessionFiles::open_growing(
         if (!stat.ok()) {
             return stat.error();
         }
-        const bool ours = mode == ApplyMode::replay ? fits_mark(name, *file.value(), stat.value())
-                                                    : stat.value().size == offset;
-        if (ours) {
+        const Result<bool> ours = mode == ApplyMode::replay
+                                      ? fits_mark(name, *file.value(), stat.value())
+                                      : Result<bool>(stat.value().size == offset);
+        if (!ours.ok()) {
+            return ours.error();
+        }
+        if (ours.value()) {
             actual = name;
             return file;
         }
@@ -417,7 +425,11 @@ Result<std::unique_ptr<File>> SessionFiles::stage(std::string_view name, std::st
 Status SessionFiles::publish(std::string_view name, const FileStat& staged, ApplyMode mode) {
     std::string target(name);
     const std::string aside = layout::recovered_file(name);
-    if (directory_->stat(aside).ok()) {
+    auto moved = directory_->stat(aside);
+    if (!moved.ok() && moved.error().code != Errc::not_found) {
+        return moved.error();
+    }
+    if (moved.ok()) {
         target = aside;  // a conflict of earlier, perhaps of an earlier process
     } else if (mode == ApplyMode::live) {
         auto present = directory_->stat(name);
@@ -561,9 +573,8 @@ Result<SessionMark> SessionFiles::mark() {
     mark.claim.create = false;
     for (Growing& file : growing_) {
         auto named = directory_->stat(file.actual);
-        auto held = file.file->stat();
-        if (!held.ok()) {
-            return held.error();
+        if (!named.ok() && named.error().code != Errc::not_found) {
+            return named.error();
         }
         const bool same = named.ok() && named.value().same_file(file.identity);
         if (!same && file.actual == file.name) {

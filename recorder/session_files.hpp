@@ -117,7 +117,7 @@ private:
     growing(std::string_view name, std::int64_t offset, ApplyMode mode);
     [[nodiscard]] Result<std::unique_ptr<File>>
     open_growing(std::string_view name, std::int64_t offset, ApplyMode mode, std::string& actual);
-    [[nodiscard]] bool fits_mark(std::string_view name, File& file, const FileStat& stat);
+    [[nodiscard]] Result<bool> fits_mark(std::string_view name, File& file, const FileStat& stat);
     [[nodiscard]] Status move_aside(Growing& growing, std::int64_t known_bytes);
     [[nodiscard]] Status make_parent(std::string_view name);
     [[nodiscard]] Result<std::unique_ptr<File>> create_temporary(std::string_view name);

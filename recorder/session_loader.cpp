@@ -41,7 +41,7 @@ constexpr std::size_t remark_bytes_max = std::size_t{8} * 1024 * 1024;
 Result<std::unique_ptr<File>> open_ours(Directory& directory, std::string_view name) {
     Result<std::unique_ptr<File>> recovered =
         directory.open_file(layout::recovered_file(name), OpenMode::existing);
-    if (recovered.ok()) {
+    if (recovered.ok() || recovered.error().code != Errc::not_found) {
         return recovered;
     }
     return directory.open_file(name, OpenMode::existing);

@@ -191,6 +191,7 @@ Status Volume::apply_effect(SessionFiles& files, const Effect& effect, ApplyMode
 // Applies the effects up to the first one that needs a sync; from there on, prepares them.
 Status Volume::begin_item(WorkItem& item, std::size_t index, ApplyMode mode, Round& round) {
     OrderMonitor::applying(item.lsn, context_.journal.durable_lsn());
+    note_progress();
     SessionFiles& files = *item.files;
     files.last_used = ++use_count_;
     ChangeReader changes(item.change);
@@ -268,6 +269,7 @@ Status Volume::sync_round(Round& round) {
             if (Status synced = file->sync(); !synced.ok()) {
                 return synced;
             }
+            note_progress();
         }
     }
     for (Staged& staged : round.staged) {
@@ -280,6 +282,7 @@ Status Volume::sync_round(Round& round) {
 
 Status Volume::finish_staged(Staged& staged, ApplyMode mode) {
     SessionFiles& files = *staged.files;
+    note_progress();
     files.close_settled();
     for (Staged::Step& step : staged.steps) {
         if (!step.temporary) {
@@ -430,7 +433,8 @@ bool Volume::apply_step() {
             return false;
         }
         inflight_ = std::exchange(queue_, {});
-        busy_since_ms_ = context_.clock.steady_ms();
+        busy_ = true;
+        note_progress();
     }
     Status worked = heal ? catch_up() : apply_items(inflight_, ApplyMode::live);
     if (!worked.ok()) {
@@ -442,7 +446,7 @@ bool Volume::apply_step() {
         still_well = !sick_;
         inflight_.clear();
         if (!still_well) {
-            busy_since_ms_.reset();
+            busy_ = false;
         }
     }
     if (!still_well) {
@@ -454,7 +458,7 @@ bool Volume::apply_step() {
     }
     limit_open_sessions();
     const std::lock_guard guard(mutex_);
-    busy_since_ms_.reset();
+    busy_ = false;
     return true;
 }
 
@@ -517,6 +521,7 @@ bool Volume::sync_step() {
         }
         number = captured_->number;
     }
+    note_progress();
     Status synced = sentinel_->sync_file_system();
     if (!synced.ok()) {
         fall_sick(synced.error());
@@ -686,7 +691,11 @@ Status Volume::catch_up() {
                     return replay_changes(lsn, payload, done);
                 });
             if (!applied.ok() && applied.error().code == Errc::not_found) {
-                continue;  // spilled and recycled while we read
+                const std::lock_guard guard(mutex_);
+                if (spilled_lsn_ > done) {
+                    continue;  // spilled and recycled while we read
+                }
+                return Error{Errc::corrupt, 0, applied.error().context + " nor in the spill"};
             }
             if (!applied.ok()) {
                 return applied;
@@ -807,6 +816,7 @@ bool Volume::stopping() const {
 void Volume::request_sync() {
     const std::lock_guard guard(mutex_);
     sync_wanted_ = true;
+    note_progress();
     apply_wakeup_.notify_one();
 }
 
@@ -820,11 +830,15 @@ bool Volume::sick() const {
     return sick_;
 }
 
+std::int64_t Volume::silent_ms() const {
+    return context_.clock.steady_ms() - progress_ms_;
+}
+
 void Volume::check_stall(std::int64_t limit_ms) {
     std::vector<Outcome> deferred;
     {
         const std::lock_guard guard(mutex_);
-        if (sick_ || !busy_since_ms_ || context_.clock.steady_ms() - *busy_since_ms_ < limit_ms) {
+        if (sick_ || !busy_ || silent_ms() < limit_ms) {
             return;
         }
         fall_sick_locked(

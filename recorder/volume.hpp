@@ -83,7 +83,9 @@ public:
     [[nodiscard]] std::uint64_t synced_lsn() const;
     [[nodiscard]] bool sick() const;
     void declare_sick(const Error& error);  // recovery met it, not one of the steps
-    // Declares the volume sick when it has been at one piece of work for longer than this.
+    // How long nothing has moved: neither an effect applied nor a sync begun or ended.
+    [[nodiscard]] std::int64_t silent_ms() const;
+    // Declares the volume sick when it is at work and has been silent for longer than this.
     void check_stall(std::int64_t limit_ms);
     // Copies what is not synced here from the journal to the spill, up to `lsn`. Checkpoint thread.
     [[nodiscard]] Status spill_to(std::uint64_t lsn);
@@ -138,6 +140,7 @@ private:
     [[nodiscard]] bool still_mounted();
     [[nodiscard]] bool is_session_fault(SessionFiles& files, const Error& error, ApplyMode mode);
     void close_all();
+    void note_progress() { progress_ms_ = context_.clock.steady_ms(); }
 
     // Any thread.
     void fall_sick(const Error& error);
@@ -156,7 +159,7 @@ private:
     std::unordered_map<layout::Ulid, Member> members_;
     std::vector<WorkItem> queue_;
     std::vector<WorkItem> inflight_;
-    std::optional<std::int64_t> busy_since_ms_;
+    bool busy_ = false;  // apply_step() is at work
     bool sync_wanted_ = false;
     std::optional<Capture> captured_;
     std::uint64_t captures_ = 0;
@@ -169,6 +172,8 @@ private:
     layout::Timestamp sick_since_{};
     std::int64_t retry_at_ms_ = 0;
     std::int64_t retry_delay_ms_ = 0;
+
+    std::atomic<std::int64_t> progress_ms_ = 0;
 
     bool dirty_ = false;           // apply thread: written since the last capture
     std::uint64_t use_count_ = 0;  // apply thread

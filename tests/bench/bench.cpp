@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -60,7 +61,7 @@ constexpr std::size_t sync_file_bytes = 8 << 20;  // written round and round, as
 constexpr std::chrono::seconds patience{30};      // for the daemon to start, to answer, to end
 
 [[noreturn]] void fail(const std::string& sentence) {
-    std::fprintf(stderr, "relay_bench: %s\n", sentence.c_str());
+    static_cast<void>(std::fprintf(stderr, "relay_bench: %s\n", sentence.c_str()));
     ::exit(1);
 }
 
@@ -319,7 +320,7 @@ void Client::send_line(std::string_view rest) {
 }
 
 bool Client::receive() {
-    std::array<char, 4096> buffer;
+    std::array<char, 4096> buffer{};
     const ssize_t count = ::recv(fd_, buffer.data(), buffer.size(), 0);
     if (count <= 0) {
         fail("the daemon closed a connection");
@@ -496,7 +497,7 @@ public:
             client->send_next();
         }
         std::size_t unanswered = clients_.size();
-        std::array<epoll_event, 256> ready;
+        std::array<epoll_event, 256> ready{};
         while (unanswered > 0) {
             const int count = ::epoll_wait(
                 epoll_,
@@ -656,7 +657,7 @@ constexpr const char* usage =
     "program\n";
 
 [[noreturn]] void fail_usage(const std::string& sentence) {
-    std::fprintf(stderr, "relay_bench: %s\n%s", sentence.c_str(), usage);
+    static_cast<void>(std::fprintf(stderr, "relay_bench: %s\n%s", sentence.c_str(), usage));
     ::exit(2);
 }
 
@@ -779,8 +780,12 @@ void run(const Options& options) {
 }  // namespace relay::tests
 
 int main(int argc, char** argv) {
-    ::setvbuf(stdout, nullptr, _IOLBF, 0);
-    relay::tests::run(relay::tests::parse(
-        std::span<char* const>(argv, static_cast<std::size_t>(argc)).subspan(1)));
+    try {
+        static_cast<void>(::setvbuf(stdout, nullptr, _IOLBF, 0));  // else lines only come late
+        relay::tests::run(relay::tests::parse(
+            std::span<char* const>(argv, static_cast<std::size_t>(argc)).subspan(1)));
+    } catch (const std::exception& exception) {
+        relay::tests::fail(exception.what());
+    }
     return 0;
 }

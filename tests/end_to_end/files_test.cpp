@@ -431,7 +431,9 @@ TEST_CASE("turn numbers grow to four digits after nine hundred and ninety nine")
         lines += event("turn.end", session.id).dump() + "\n";
     }
     REQUIRE(client.send_bytes(lines));
-    CHECK_ACK(client.request({{"type", "flush"}}, std::chrono::seconds(60)));
+    const Json flushed = client.request({{"type", "flush"}}, std::chrono::seconds(60));
+    CHECK_ACK(flushed);
+    CHECK_MESSAGE(!flushed.value("deferred", false), daemon.log());
     CHECK(session.has("turns/001-state.json"));
     CHECK(session.has("turns/999-state.json"));
     CHECK(session.has("turns/1000-state.json"));

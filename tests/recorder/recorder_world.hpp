@@ -4,8 +4,6 @@
 #include "layout/journal_change.hpp"
 #include "recorder/pipeline.hpp"
 #include "recorder/recovery.hpp"
-#include "recorder/session.hpp"
-#include "tests/recorder/session_script.hpp"
 #include "tests/support/model_disk.hpp"
 #include "tests/support/random.hpp"
 
@@ -30,7 +28,7 @@ public:
 
 // Three disks in memory, a pipeline over them, and what became of the work. A process is begun with
 // recover() and ended with kill() or cut_power().
-class RecorderWorld final : public recorder::PipelineListener {
+class RecorderWorld : public recorder::PipelineListener {
 public:
     explicit RecorderWorld(std::uint64_t seed = 1)
         : disk({"/one", "/two", "/journal"}, seed), random_(seed) {

@@ -620,7 +620,9 @@ bool Simulation::World::try_recovery(bool disturbed) {
         fault.end_process_instead = draw >= 5 && draw < 8;
         if (draw >= 8) {
             fault.os_errno = EIO;
-            fault.only = random_.chance(2) ? Op::sync : Op::sync_file_system;
+            if (random_.chance(2)) {
+                fault.only = random_.chance(2) ? Op::sync : Op::sync_file_system;
+            }
         }
         ends_with_power_loss_ = fault.lose_power_instead;
         disk_.set_faults({fault});
@@ -861,6 +863,12 @@ void Simulation::World::disturb() {
     fault.os_errno = EIO;
     switch (random_.below(8)) {
     case 0:
+        fault.at_operation += static_cast<std::int64_t>(random_.below(100));
+        fault.os_errno = random_.chance(3) ? ENOSPC : EIO;
+        fault.mount_point = mount;
+        strike(fault);
+        say("something soon fails on " + mount);
+        return;
     case 1:
         fault.only = random_.chance(2) ? Op::sync : Op::sync_file_system;
         fault.mount_point = mount;
