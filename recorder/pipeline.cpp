@@ -79,10 +79,14 @@ std::string Pipeline::volume_name(Disk& disk, const layout::Claim& claim) {
 
 std::shared_ptr<SessionFiles> Pipeline::files_for(
     const Ulid& session, const layout::Claim& claim, const std::string& volume_name) {
-    const std::shared_ptr<Volume> volume = find_or_add_volume(volume_name, claim.anchor);
-    if (std::shared_ptr<SessionFiles> known = volume->find(session)) {
-        return known;
+    // Whatever the place is called now: a session has one set of files, or its changes would overtake
+    // one another.
+    for (const auto& volume : volumes()) {
+        if (std::shared_ptr<SessionFiles> known = volume->find(session)) {
+            return known;
+        }
     }
+    const std::shared_ptr<Volume> volume = find_or_add_volume(volume_name, claim.anchor);
     auto files = std::make_shared<SessionFiles>(disk_, session, claim);
     files->volume = volume.get();
     volume->adopt(files, std::nullopt);

@@ -599,8 +599,12 @@ Status SessionFiles::check_marked_files() {
     }
     for (const FileMark& mark : expected_) {
         const std::string aside = layout::recovered_file(mark.name);
-        if (directory_->stat(aside).ok()) {
+        auto moved = directory_->stat(aside);
+        if (moved.ok()) {
             continue;
+        }
+        if (moved.error().code != Errc::not_found) {
+            return moved.error();
         }
         auto file = directory_->open_file(mark.name, OpenMode::existing);
         if (file.ok()) {
@@ -608,7 +612,11 @@ Status SessionFiles::check_marked_files() {
             if (!stat.ok()) {
                 return stat.error();
             }
-            if (fits_mark(mark.name, *file.value(), stat.value())) {
+            auto fits = fits_mark(mark.name, *file.value(), stat.value());
+            if (!fits.ok()) {
+                return fits.error();
+            }
+            if (fits.value()) {
                 continue;
             }
         } else if (!is_in_the_way(file.error()) && file.error().code != Errc::not_found) {

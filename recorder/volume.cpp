@@ -740,8 +740,8 @@ void Volume::recovered_locked(std::vector<Notice>& notices) {
 
 Status Volume::check_marked_files() {
     for (const auto& files : sessions()) {
-        if (files->gone) {
-            continue;
+        if (files->gone || files->applied_lsn == 0) {
+            continue;  // the checkpoint knew of it, but its first event never came
         }
         Status checked = files->check_marked_files();
         report_conflicts(*files);

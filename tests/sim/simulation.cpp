@@ -512,11 +512,17 @@ void Simulation::World::settled(std::vector<recorder::Outcome> outcomes) {
     for (const recorder::Outcome& outcome : outcomes) {
         Client& client = clients_[outcome.waiter.connection - 1];
         const auto number = static_cast<std::size_t>(*outcome.waiter.seq);
+        if (options_.verbose) {
+            say("change " + std::to_string(number) + " of " + client.root + ": verdict "
+                + std::to_string(static_cast<int>(outcome.verdict)) + " " + outcome.reason);
+        }
         switch (outcome.verdict) {
         case Verdict::visible:
         case Verdict::deferred:
             if (number != client.oracle.acked() + 1 && !client.deleted) {
-                fail("acknowledged out of order");
+                fail(
+                    "acknowledged out of order: change " + std::to_string(number) + " after "
+                    + std::to_string(client.oracle.acked()) + " of " + client.root);
             }
             client.oracle.acknowledge(number);
             ++counts.acks;
