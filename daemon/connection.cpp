@@ -3,10 +3,13 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -33,15 +36,19 @@ constexpr int reads_a_turn = 4;
 constexpr std::size_t outgoing_pause_bytes = 1 << 20;
 constexpr std::size_t outgoing_resume_bytes = 64 * 1024;
 
+// How long a client that is being closed may take to read its last lines.
+constexpr std::chrono::seconds closing_patience{30};
+
 }  // namespace
 
 struct Connection::Socket {
-    Socket(asio::io_context& io, int fd) : stream(io, stream_protocol(), fd) {
+    Socket(asio::io_context& io, int fd) : stream(io, stream_protocol(), fd), last_call(io) {
         // A socket that is not switched fails at the first read, which is where it is handled.
         boost::system::error_code ignored;
         stream.non_blocking(true, ignored);
     }
     stream_protocol::socket stream;
+    asio::steady_timer last_call;
 };
 
 Connection::Connection(
@@ -259,8 +266,11 @@ void Connection::wait_writable() {
         stream_protocol::socket::wait_write,
         [self = shared_from_this()](const boost::system::error_code& error) {
             self->writing_ = false;
-            if (!error) {
+            if (!error && self->open_) {
                 self->flush();
+                if (self->open_ && self->unsent_bytes() == 0) {
+                    self->events_.flushed(*self);
+                }
             }
         });
 }
@@ -268,6 +278,16 @@ void Connection::wait_writable() {
 void Connection::close_after_flush() {
     closing_ = true;
     flush();
+    if (!open_) {
+        return;
+    }
+    socket_->last_call.expires_after(closing_patience);
+    socket_->last_call.async_wait(
+        [self = shared_from_this()](const boost::system::error_code& error) {
+            if (!error) {
+                self->close();
+            }
+        });
 }
 
 void Connection::close() {
@@ -283,6 +303,7 @@ void Connection::finish() {
     const auto self = shared_from_this();
     boost::system::error_code ignored;  // the descriptor is released either way
     socket_->stream.close(ignored);
+    socket_->last_call.cancel();
     events_.closed(*this);
 }
 

@@ -31,6 +31,8 @@ public:
 
         virtual void line_arrived(Connection& connection, std::string_view line) = 0;
         virtual void line_too_long(Connection& connection) = 0;
+        // What was queued has been taken by the client; there is room for more.
+        virtual void flushed(Connection& connection) = 0;
         // Everything that the kernel held of a peer that will send no more has been delivered.
         virtual void drained(Connection& connection) = 0;
         // The last call. Every line that had arrived was delivered before.
@@ -68,7 +70,8 @@ public:
     void drain();
 
     void close();
-    // Sends what is queued, then closes; reads nothing more.
+    // Sends what is queued, then closes; reads nothing more. A client that does not take it in a while is
+    // closed all the same.
     void close_after_flush();
     [[nodiscard]] bool is_open() const { return open_; }
 

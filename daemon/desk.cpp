@@ -355,6 +355,7 @@ void Desk::follow(Connection& connection, const Event& event) {
     auto shared = connection.shared_from_this();
     if (!event.session) {
         ack(connection, event.id, {});
+        connection.flush();
         followers_.follow_all(shared);
         parts_.work_pending();
         return;
@@ -368,6 +369,7 @@ void Desk::follow(Connection& connection, const Event& event) {
         std::string fields = R"("session":)";
         layout::append_json_string(fields, place.session.text());
         ack(*shared, id, fields);
+        shared->flush();
         followers_.follow(shared, std::move(place), from_now);
         parts_.work_pending();
     };
@@ -425,7 +427,9 @@ void Desk::answer_flushes() {
 
 void Desk::settled(std::vector<Outcome> outcomes) {
     std::vector<std::shared_ptr<Connection>> touched;
+    bool deferred = false;
     for (Outcome& outcome : outcomes) {
+        deferred = deferred || outcome.verdict == Verdict::deferred;
         const recorder::Waiter& waiter = outcome.waiter;
         if (!followers_.empty() && outcome.verdict == Verdict::visible) {
             if (const recorder::Session* session = parts_.recorder.find(waiter.session)) {
@@ -454,6 +458,9 @@ void Desk::settled(std::vector<Outcome> outcomes) {
         }
         touched.push_back(connection);
     }
+    if (deferred) {
+        report_volumes();
+    }
     for (const auto& connection : touched) {
         connection->flush();  // the second time of one connection has nothing left to send
     }
@@ -461,7 +468,27 @@ void Desk::settled(std::vector<Outcome> outcomes) {
     answer_flushes();
 }
 
+// Says once when a disk begins to refuse, and once when it is well again.
+void Desk::report_volumes() {
+    for (const auto& volume : parts_.pipeline.volumes()) {
+        const recorder::VolumeHealth health = volume->health();
+        if (health.sick && sick_volumes_.insert(health.name).second) {
+            parts_.log.error(
+                "disk refuses writes",
+                {{"at", volume->anchor()},
+                 {"reason", health.reason},
+                 {"sessions", std::to_string(health.sessions)},
+                 {"events", "kept in the journal until it is well"}});
+        } else if (!health.sick && sick_volumes_.erase(health.name) > 0) {
+            parts_.log.info("disk is well again", {{"at", volume->anchor()}});
+        }
+    }
+}
+
 void Desk::noticed(const recorder::Notice& notice) {
+    if (notice.deferral) {
+        report_volumes();
+    }
     const std::string session = notice.session.text();
     if (notice.gone) {
         parts_.log.warn("session gone", {{"session", session}});
@@ -559,6 +586,10 @@ void Desk::owner_died(std::int64_t pid, const std::vector<layout::Ulid>& session
         connection->drain();
     }
     parts_.work_pending();
+}
+
+void Desk::flushed(Connection& connection) {
+    followers_.feed_more(connection.number());
 }
 
 void Desk::drained(Connection& connection) {

@@ -62,6 +62,7 @@ public:
     // Connection::Events
     void line_arrived(Connection& connection, std::string_view line) override;
     void line_too_long(Connection& connection) override;
+    void flushed(Connection& connection) override;
     void drained(Connection& connection) override;
     void closed(Connection& connection) override;
 
@@ -109,6 +110,7 @@ private:
     void relieve();
     void forget_owner_if_dropped(const layout::Ulid& session);
     void owner_died(std::int64_t pid, const std::vector<layout::Ulid>& sessions);
+    void report_volumes();
     [[nodiscard]] std::shared_ptr<Connection> find(std::uint64_t number) const;
 
     Parts parts_;
@@ -126,6 +128,7 @@ private:
     std::int64_t event_bytes_max_ = 0;
     std::size_t connections_max_ = 0;
     bool stopping_ = false;
+    std::unordered_set<std::string> sick_volumes_;  // as last logged
     std::uint64_t refused_ = 0;
     std::uint64_t refused_connections_ = 0;
     const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();

@@ -103,6 +103,15 @@ void Followers::feed(const std::shared_ptr<Follower>& follower) {
         });
 }
 
+void Followers::feed_more(std::uint64_t connection) {
+    // Feeding answers in the background, so the list does not change meanwhile.
+    for (const auto& follower : followers_) {
+        if (follower->connection->number() == connection) {
+            feed(follower);
+        }
+    }
+}
+
 void Followers::forget(std::uint64_t connection) {
     std::erase_if(followers_, [connection](const auto& follower) {
         return follower->connection->number() == connection;

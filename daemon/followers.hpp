@@ -40,6 +40,8 @@ public:
     [[nodiscard]] bool empty() const { return followers_.empty(); }
     [[nodiscard]] std::size_t size() const { return followers_.size(); }
 
+    // This connection has taken what it was sent.
+    void feed_more(std::uint64_t connection);
     void forget(std::uint64_t connection);
 
     // Cuts off who has not read for too long. True while somebody might have to be.

@@ -65,12 +65,12 @@ void PipelineThreads::commit_loop() {
     bool reported = false;
     for (;;) {
         switch (pipeline_.commit_step()) {
-        case Pipeline::Commit::done:
-            break;
         case Pipeline::Commit::idle:
             if (pipeline_.stopping()) {
                 return;
             }
+            [[fallthrough]];
+        case Pipeline::Commit::done:
             pipeline_.wait_commit();
             break;
         case Pipeline::Commit::blocked:

@@ -7,13 +7,13 @@
 namespace relay::recorder {
 
 void CommitQueue::push(WorkItem item) {
-    bool was_empty = false;
+    bool awaited = false;
     {
         const std::lock_guard guard(mutex_);
-        was_empty = items_.empty();
         items_.push_back(std::move(item));
+        awaited = items_.size() == 1 || items_.size() == gather_count_;
     }
-    if (was_empty) {
+    if (awaited) {
         wakeup_.notify_one();
     }
 }
@@ -48,6 +48,13 @@ std::vector<WorkItem> CommitQueue::take(std::size_t payload_bytes_max) {
 void CommitQueue::wait() {
     std::unique_lock lock(mutex_);
     wakeup_.wait(lock, [this] { return stopping_ || !items_.empty(); });
+}
+
+void CommitQueue::gather(std::size_t count, std::chrono::microseconds limit) {
+    std::unique_lock lock(mutex_);
+    gather_count_ = count;
+    wakeup_.wait_for(lock, limit, [this] { return stopping_ || items_.size() >= gather_count_; });
+    gather_count_ = 0;
 }
 
 void CommitQueue::stop() {

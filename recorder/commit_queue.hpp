@@ -3,6 +3,7 @@
 
 #include "recorder/work.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <mutex>
@@ -23,6 +24,10 @@ public:
     [[nodiscard]] std::vector<WorkItem> take(std::size_t payload_bytes_max);
 
     void wait();  // until there is something to take, or stop()
+
+    // A little longer, until there are `count` items: clients that were answered together come back
+    // together, and one sync can serve them all.
+    void gather(std::size_t count, std::chrono::microseconds limit);
     void stop();
     [[nodiscard]] bool stopping() const;
     [[nodiscard]] std::size_t size() const;
@@ -31,6 +36,7 @@ private:
     mutable std::mutex mutex_;
     std::condition_variable wakeup_;
     std::vector<WorkItem> items_;
+    std::size_t gather_count_ = 0;  // whoever reaches it wakes the gathering thread
     bool stopping_ = false;
 };
 

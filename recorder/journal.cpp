@@ -406,15 +406,17 @@ Status Journal::prepare_spare() {
 
 // Takes a free segment into use. Its header goes out in front of the first batch, in the same write.
 Status Journal::begin_segment() {
-    if (Status prepared = prepare_spare(); !prepared.ok()) {
-        return prepared;
-    }
+    Status prepared = prepare_spare();
     const std::lock_guard guard(mutex_);
     const std::optional<std::size_t> index = free_segment();
-    if (!index) {
-        return Error{Errc::busy, 0, "every journal segment waits for a checkpoint"};
+    // On a full disk there may be no other segment than the current one. It begins anew once everything
+    // in it has been released.
+    const bool again = !index && current_ != nullptr && current_->last_lsn <= released_lsn_;
+    if (!index && !again) {
+        return prepared.ok() ? Error{Errc::busy, 0, "every journal segment waits for a checkpoint"}
+                             : prepared.error();
     }
-    Segment& segment = *segments_[*index];
+    Segment& segment = again ? *current_ : *segments_[*index];
     SegmentHeader header;
     header.journal = id_;
     header.generation = next_generation_++;
@@ -484,6 +486,7 @@ Result<std::uint64_t> Journal::write(std::string& buffer) {
 
 void Journal::release(std::uint64_t lsn) {
     const std::lock_guard guard(mutex_);
+    released_lsn_ = lsn;
     for (auto& segment : segments_) {
         if (segment.get() != current_ && segment->generation != 0 && segment->last_lsn <= lsn) {
             segment->generation = 0;

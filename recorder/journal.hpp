@@ -132,6 +132,7 @@ private:
     mutable std::mutex mutex_;  // the segment list and the fields below; never held across a sync
     std::vector<std::unique_ptr<Segment>> segments_;
     std::uint64_t next_generation_ = 1;
+    std::uint64_t released_lsn_ = 0;
     layout::JournalId id_{};
 
     // Commit thread only.

@@ -23,6 +23,10 @@ constexpr std::int64_t checkpoint_poll_ms = 5;
 // checkpoint waits.
 constexpr std::int64_t retry_room_ms = 500;
 
+// Gathering for a batch: from this many items in the last one on, for this part of the last commit's time.
+constexpr std::size_t gather_items_min = 4;
+constexpr std::int64_t gather_share = 4;
+
 // While anything is under way, how often disks are looked at that may have stopped answering.
 constexpr std::int64_t stall_look_ms = 1'000;
 
@@ -134,6 +138,10 @@ Pipeline::Commit Pipeline::commit_step() {
     if (items.empty()) {
         return Commit::idle;
     }
+    if (const auto reason = failure()) {
+        refuse(std::move(items), failure_verdict_, *reason);
+        return Commit::failed;
+    }
     batch_.assign(batch_header_bytes, '\0');
     for (const WorkItem& item : items) {
         batch_ += item.change;
@@ -141,7 +149,10 @@ Pipeline::Commit Pipeline::commit_step() {
     const auto begin = std::chrono::steady_clock::now();
     Result<std::uint64_t> written = journal_->write(batch_);
     if (written.ok()) {
-        sync_latency_.add(microseconds_since(begin));
+        last_commit_us_ = microseconds_since(begin);
+        last_batch_items_ = items.size();
+        starved_since_ms_.reset();
+        sync_latency_.add(last_commit_us_);
         for (WorkItem& item : items) {
             item.lsn = written.value();
         }
@@ -152,7 +163,13 @@ Pipeline::Commit Pipeline::commit_step() {
         return Commit::done;
     }
     const Error& error = written.error();
-    if (error.code == Errc::busy || error.code == Errc::no_space) {
+    const bool full = error.code == Errc::no_space;
+    if (full) {
+        starved_since_ms_ = starved_since_ms_.value_or(clock_.steady_ms());
+    }
+    const bool starved =
+        full && clock_.steady_ms() - *starved_since_ms_ >= limits_.no_space_patience_ms;
+    if ((error.code == Errc::busy || full) && !starved) {
         queue_.put_back(std::move(items));
         static_cast<void>(request_checkpoint());
         const std::lock_guard guard(mutex_);
@@ -163,7 +180,8 @@ Pipeline::Commit Pipeline::commit_step() {
         const std::lock_guard guard(mutex_);
         failure_ = error.context;
     }
-    refuse(std::move(items), Verdict::failed, error.context);
+    failure_verdict_ = full ? Verdict::no_space : Verdict::failed;
+    refuse(std::move(items), failure_verdict_, error.context);
     return Commit::failed;
 }
 
@@ -201,6 +219,15 @@ void Pipeline::dispatch(std::vector<WorkItem> items) {
     if (next_checkpoint_ms_ == 0) {
         next_checkpoint_ms_ = clock_.steady_ms() + checkpoint_interval_ms_;
         checkpoint_wakeup_.notify_one();
+    }
+}
+
+// With one client there is nothing to gather. With many, a wait of a fraction of a sync pays: without it
+// the clients fall into two halves that take turns.
+void Pipeline::wait_commit() {
+    queue_.wait();
+    if (last_batch_items_ >= gather_items_min) {
+        queue_.gather(last_batch_items_, std::chrono::microseconds(last_commit_us_ / gather_share));
     }
 }
 

@@ -31,7 +31,8 @@ struct PipelineLimits {
     std::int64_t stall_limit_ms = 5'000;     // a disk silent for longer is treated as sick
     std::int64_t sync_patience_ms =
         20'000;  // a checkpoint waits this long for a disk's sync, then spills
-    std::size_t open_sessions_max = 1000;  // with descriptors held open, a volume
+    std::int64_t no_space_patience_ms = 10'000;  // a full journal disk is waited for, then refuses
+    std::size_t open_sessions_max = 1000;        // with descriptors held open, a volume
 };
 
 // Journal, volumes and checkpoints put together: changes go in at submit(), outcomes come out at the
@@ -62,7 +63,7 @@ public:
         failed,   // the journal has latched a failure; every item was answered so
     };
     Commit commit_step();
-    void wait_commit() { queue_.wait(); }
+    void wait_commit();
     void wait_for_room();  // until a checkpoint ended or stop()
 
     // -- checkpoint thread
@@ -141,6 +142,10 @@ private:
 
     CommitQueue queue_;
     std::string batch_;  // commit thread: the buffer of the batch being written
+    std::optional<std::int64_t> starved_since_ms_;  // commit thread: the journal's disk is full
+    Verdict failure_verdict_ = Verdict::failed;     // commit thread
+    std::size_t last_batch_items_ = 0;              // commit thread
+    std::int64_t last_commit_us_ = 0;               // commit thread
     std::atomic<std::uint64_t> dispatched_lsn_ = 0;
     std::atomic<std::uint64_t> batches_ = 0;
     std::atomic<std::uint64_t> changes_ = 0;

@@ -85,13 +85,16 @@ Result<std::string> read_document(Directory& directory, std::string_view name) {
     return text;
 }
 
-std::vector<std::string> names_in(Directory& directory, std::string_view name) {
+// None when there is no such directory; a disk that refuses must not pass for an empty one.
+Result<std::vector<std::string>> names_in(Directory& directory, std::string_view name) {
     const Result<std::unique_ptr<Directory>> below = directory.open_directory(name);
     if (!below.ok()) {
-        return {};
+        if (below.error().code == Errc::io || below.error().code == Errc::no_space) {
+            return below.error();
+        }
+        return std::vector<std::string>();
     }
-    Result<std::vector<std::string>> names = below.value()->list();
-    return names.ok() ? std::move(names.value()) : std::vector<std::string>();
+    return below.value()->list();
 }
 
 // n of "<n><rest>", 0 when the name is of another form.
@@ -238,14 +241,14 @@ private:
         std::string line;
     };
 
-    void list_turns();
+    [[nodiscard]] Status list_turns();
     [[nodiscard]] Status scan_timeline();
     void scan_line(std::string_view line);
     void scan_turn_line(const LineHead& head, std::string_view line);
     void remember(std::string_view line);
 
-    void fold_states();
-    void fold_state(std::int64_t turn);
+    [[nodiscard]] Status fold_states();
+    [[nodiscard]] Status fold_state(std::int64_t turn);
     void fold_remark(const Remark& remark);
     void recall_tail();
 
@@ -288,11 +291,15 @@ Status SessionLoader::load() {
     }
     state_.client_seq = std::max(state_.client_seq, state_.meta.capture.last_seq);
     state_.meta.capture.last_seq = state_.client_seq;
-    list_turns();
+    if (Status listed = list_turns(); !listed.ok()) {
+        return listed;
+    }
     if (Status scanned = scan_timeline(); !scanned.ok()) {
         return scanned;
     }
-    fold_states();
+    if (Status folded = fold_states(); !folded.ok()) {
+        return folded;
+    }
     if (Status finished = finish_turn(); !finished.ok()) {
         return finished;
     }
@@ -300,7 +307,12 @@ Status SessionLoader::load() {
     if (state_.turn) {
         state_.meta.current_turn = state_.turn->number;
     }
-    for (std::string& name : names_in(directory_, layout::attachments_directory)) {
+    Result<std::vector<std::string>> attachments =
+        names_in(directory_, layout::attachments_directory);
+    if (!attachments.ok()) {
+        return attachments.error();
+    }
+    for (std::string& name : attachments.value()) {
         if (!layout::is_temporary_name(name)) {
             state_.attachments.insert(std::move(name));
         }
@@ -308,10 +320,14 @@ Status SessionLoader::load() {
     return layout::Done{};
 }
 
-void SessionLoader::list_turns() {
+Status SessionLoader::list_turns() {
     std::set<std::int64_t> prompts;
     for (const std::string_view place : {layout::turns_directory, layout::recovered_directory}) {
-        for (const std::string& name : names_in(directory_, place)) {
+        const Result<std::vector<std::string>> names = names_in(directory_, place);
+        if (!names.ok()) {
+            return names.error();
+        }
+        for (const std::string& name : names.value()) {
             if (const std::int64_t turn = turn_in(name, "-state.json"); turn > 0) {
                 sealed_.insert(turn);
             } else if (const std::int64_t begun = turn_in(name, "-prompt.md"); begun > 0) {
@@ -329,6 +345,7 @@ void SessionLoader::list_turns() {
         turn.started_at = state_.meta.updated_at;
         turn.model = state_.meta.model;
     }
+    return layout::Done{};
 }
 
 Status SessionLoader::scan_timeline() {
@@ -415,7 +432,7 @@ void SessionLoader::remember(std::string_view line) {
     }
 }
 
-void SessionLoader::fold_states() {
+Status SessionLoader::fold_states() {
     const auto fold_remarks_up_to = [this](std::int64_t turn) {
         while (!remarks_.empty() && remarks_.front().turn <= turn) {
             fold_remark(remarks_.front());
@@ -424,7 +441,9 @@ void SessionLoader::fold_states() {
     };
     fold_remarks_up_to(0);
     for (const std::int64_t turn : sealed_) {
-        fold_state(turn);
+        if (Status folded = fold_state(turn); !folded.ok()) {
+            return folded;
+        }
         fold_remarks_up_to(turn);
     }
     fold_remarks_up_to(std::numeric_limits<std::int64_t>::max());
@@ -433,16 +452,18 @@ void SessionLoader::fold_states() {
         state_.meta.turn_count = std::max(state_.meta.turn_count, *sealed_.rbegin());
     }
     recall_tail();
+    return layout::Done{};
 }
 
-void SessionLoader::fold_state(std::int64_t turn) {
+Status SessionLoader::fold_state(std::int64_t turn) {
     const Result<std::string> text = read_document(directory_, layout::state_file(turn));
     if (!text.ok()) {
-        return;
+        const bool refused = text.error().code == Errc::io || text.error().code == Errc::no_space;
+        return refused ? Status(text.error()) : Status(layout::Done{});
     }
     const Result<layout::TurnState> decoded = layout::decode_turn_state(text.value());
     if (!decoded.ok()) {
-        return;
+        return layout::Done{};
     }
     const layout::TurnState& state = decoded.value();
     absorb(state, state_.knowledge);
@@ -454,7 +475,7 @@ void SessionLoader::fold_state(std::int64_t turn) {
         .output_tail = {}};
     layout::Meta& meta = state_.meta;
     if (turn <= meta.turn_count) {
-        return;
+        return layout::Done{};
     }
     // The seal got there and meta.json did not: the totals follow the seals.
     meta.turn_count = turn;
@@ -469,6 +490,7 @@ void SessionLoader::fold_state(std::int64_t turn) {
     if (chain.ok()) {
         meta.chain = chain.value().stated;
     }
+    return layout::Done{};
 }
 
 void SessionLoader::fold_remark(const Remark& remark) {

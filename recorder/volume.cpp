@@ -333,6 +333,7 @@ Status Volume::finish_round(std::vector<WorkItem>& items, ApplyMode mode, Round&
         Status finished = finish_staged(staged, mode);
         if (!finished.ok()) {
             if (!is_session_fault(*staged.files, finished.error(), mode)) {
+                deliver(std::move(outcomes));  // of those that were done before this one
                 return finished;
             }
             lose_session(*staged.files, finished.error());

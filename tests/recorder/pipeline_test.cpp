@@ -232,4 +232,48 @@ TEST_CASE("the last ulid of a checkpoint is never issued again") {
     CHECK(world.must_recover().last_ulid == RecorderWorld::ulid(9));
 }
 
+TEST_CASE("a session has one set of files whatever its disk is called") {
+    RecorderWorld world;
+    world.must_recover();
+    const auto files = world.files(1, "/one");
+    CHECK(
+        world.pipeline->files_for(RecorderWorld::ulid(1), RecorderWorld::claim("/one"), "path:/one")
+        == files);
+    CHECK(world.pipeline->volumes().size() == 1);
+}
+
+TEST_CASE("no segment is written over before the checkpoint that frees it is durable") {
+    for (std::uint64_t seed = 0; seed < 10; ++seed) {
+        RecorderWorld world(seed);
+        world.must_recover();
+        auto files = world.files(1, "/one");
+        world.submit(files, 1, {RecorderWorld::append(stream, 0, "")}, true);
+        // The journal's disk takes commits and no checkpoint.
+        const std::string chunk(3'500, 'x');
+        std::uint64_t ticket = 1;
+        std::uint64_t acked = 0;
+        for (int round = 0; round < 120; ++round) {
+            const auto offset = static_cast<std::int64_t>(ticket - 1) * 3'500;
+            world.submit(files, ++ticket, {RecorderWorld::append(stream, offset, chunk)});
+            world.disk.set_read_only("/journal", false);
+            static_cast<void>(world.pipeline->commit_step());
+            static_cast<void>(world.pipeline->volumes().front()->apply_step());
+            static_cast<void>(world.pipeline->volumes().front()->sync_step());
+            world.disk.set_read_only("/journal", true);
+            static_cast<void>(world.pipeline->checkpoint_step());
+            world.clock.steady += 300;
+        }
+        world.disk.set_read_only("/journal", false);
+        for (const auto& [number, verdict] : world.verdicts) {
+            acked = verdict == Verdict::visible ? std::max(acked, number) : acked;
+        }
+        files.reset();
+        CHECK(acked < ticket);  // the journal was full in the end
+        world.cut_power(seed);
+        const auto report = world.must_recover();
+        CHECK(report.damaged_copy.empty());
+        CHECK(world.seen(world.root(1, "/one") + stream).size() >= (acked - 1) * 3'500);
+    }
+}
+
 }  // namespace relay::tests

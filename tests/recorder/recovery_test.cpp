@@ -466,6 +466,26 @@ TEST_CASE("a sealed prompt is whole after a power loss in the recovery that writ
     }
 }
 
+TEST_CASE("a session that the checkpoint knew before its first event may begin after a restart") {
+    RecorderWorld world;
+    world.must_recover();
+    {
+        const auto first = world.files(1, "/one");
+        const auto second = world.files(2, "/one");
+        world.submit(second, 1, {RecorderWorld::append("events.jsonl", 0, "1\n")}, true);
+        world.turn_wheels();
+        world.checkpoint();  // the first one is known to it, and nothing else
+    }
+    const auto report = world.must_recover();
+    for (const std::string& remark : report.remarks) {
+        CHECK(remark.find(RecorderWorld::ulid(1).text()) == std::string::npos);
+    }
+    world.submit(
+        world.files(1, "/one"), 2, {RecorderWorld::append("events.jsonl", 0, "1\n")}, true);
+    world.turn_wheels();
+    CHECK(world.verdict(2) == Verdict::visible);
+}
+
 namespace {
 
 // A disk whose journal lies in memory.

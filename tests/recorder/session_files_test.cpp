@@ -284,4 +284,39 @@ TEST_CASE("something of the user's under the name latest stays") {
     CHECK(world.disk.seen("/one/repo/.agent-relay/latest") == "mine");
 }
 
+TEST_CASE("an error while a file is compared with its mark is no conflict") {
+    for (const Op op : {Op::open, Op::read, Op::stat}) {
+        FilesWorld world;
+        world.must_append(0, "one ");
+        const layout::SessionMark mark = world.files->mark().value();
+        world.restart(mark);
+        for (std::int64_t after = 0; after < 12; ++after) {
+            world.disk.set_faults(
+                {{.at_operation = world.disk.operations() + after, .os_errno = EIO, .only = op}});
+            const Status replayed = world.files->append(output, 4, "two", ApplyMode::replay);
+            CHECK(replayed.ok() == world.disk.faults_left());
+            world.disk.set_faults({});
+            world.files->close();
+            CHECK(world.seen("recovered/001-output.md") == "(absent)");
+            CHECK(world.files->take_conflicts().empty());
+        }
+        REQUIRE(world.files->append(output, 4, "two", ApplyMode::replay).ok());
+        CHECK(world.seen(output) == "one two");
+    }
+}
+
+TEST_CASE("an error while the place of a document is looked at does not choose another place") {
+    FilesWorld world;
+    world.must_replace("meta.json", "{1}");
+    world.disk.user_edit_in_place(world.root + "meta.json", "{mine}");
+    world.must_replace("meta.json", "{2}");
+    auto staged = world.files->stage("meta.json", "{3}");
+    REQUIRE(staged.ok());
+    const FileStat stat = staged.value()->stat().value();
+    world.disk.set_faults({{.at_operation = 0, .os_errno = EIO, .only = Op::stat}});
+    CHECK_FALSE(world.files->publish("meta.json", stat, ApplyMode::replay).ok());
+    CHECK(world.seen("meta.json") == "{mine}");
+    CHECK(world.seen("recovered/meta.json") == "{2}");
+}
+
 }  // namespace relay::recorder

@@ -304,4 +304,26 @@ TEST_CASE("an ended session leaves the checkpoint once it is synced") {
     CHECK(volume->sessions().empty());
 }
 
+TEST_CASE("no answer is lost when a later session of the same round meets an ill disk") {
+    TwoSessions world;
+    const auto third = world.files(3, "/one");
+    world.submit(third, 3, {RecorderWorld::replace("meta.json", "{3}")}, true);
+    world.turn_wheels();
+    world.submit(world.first, 10, {RecorderWorld::replace("meta.json", "{10}")});
+    world.submit(third, 11, {RecorderWorld::replace("meta.json", "{11}")});
+    static_cast<void>(world.pipeline->commit_step());
+    // Both documents are synced together; the second rename is refused.
+    int renames = 0;
+    world.disk.set_observer([&](Op op, const std::string& mount) {
+        if (op == Op::rename && mount == "/one" && ++renames == 1) {
+            world.disk.set_faults(
+                {{.at_operation = 0, .os_errno = EIO, .only = Op::rename, .mount_point = "/one"}});
+        }
+    });
+    static_cast<void>(world.pipeline->volumes().front()->apply_step());
+    world.disk.set_observer(nullptr);
+    CHECK(world.verdict(10) == Verdict::visible);
+    CHECK(world.verdict(11) == Verdict::deferred);
+}
+
 }  // namespace relay::tests

@@ -258,6 +258,8 @@ Simulation::World::World(std::uint64_t seed, SimulationOptions options)
       disk_({session_mounts[0], session_mounts[1], journal_mount}, Random::mixed(seed + 77)) {
     limits_.journal.segment_bytes = segment_bytes;
     limits_.journal.segments_max = 3 + static_cast<std::int64_t>(random_.below(2));
+    // A full journal disk is waited for: the refusal has a test of its own.
+    limits_.no_space_patience_ms = std::int64_t{1} << 50;
     limits_.batch_bytes_max = random_.chance(3) ? 700 : 16'384;
     limits_.open_sessions_max = random_.chance(3) ? 2 : 1'000;
     checkpoint_interval_ms_ = 200 + static_cast<std::int64_t>(random_.below(3'000));
@@ -341,9 +343,9 @@ Sent Simulation::World::invent(const Client& client) {
     } else if (!open) {
         sent.kind = draw < 70   ? Kind::turn
                     : draw < 78 ? Kind::note
-                    : draw < 84 ? Kind::update
-                    : draw < 90 ? Kind::attachment
-                    : draw < 95 ? Kind::checkpoint
+                    : draw < 82 ? Kind::update
+                    : draw < 86 ? Kind::attachment
+                    : draw < 91 ? Kind::checkpoint
                                 : Kind::end;
     } else {
         sent.kind = draw < 50   ? Kind::output
@@ -352,8 +354,8 @@ Sent Simulation::World::invent(const Client& client) {
                     : draw < 75 ? Kind::tool
                     : draw < 90 ? Kind::end_turn
                     : draw < 93 ? Kind::turn
-                    : draw < 96 ? Kind::update
-                    : draw < 98 ? Kind::checkpoint
+                    : draw < 95 ? Kind::update
+                    : draw < 97 ? Kind::checkpoint
                                 : Kind::end;
     }
     sent.text = text_for(client, sent.kind == Kind::output ? 9'000 : 1'500);
@@ -500,8 +502,10 @@ void Simulation::World::send_something() {
     if (random_.chance(10)) {
         catch_up(client);
     }
-    if (random_.chance(4)) {
-        let_go(client);
+    for (Client& other : clients_) {
+        if (random_.chance(3)) {
+            let_go(other);
+        }
     }
 }
 

@@ -816,4 +816,52 @@ TEST_CASE("random numbers depend on the seed alone") {
 }
 
 }  // namespace
+TEST_CASE("the model's process may end before any operation and what is seen stays") {
+    ModelDisk disk({"/one"});
+    {
+        const auto root = open_at(disk, "/one");
+        const auto file = must_open(*root, "file");
+        REQUIRE(file->write(0, "written").ok());
+        disk.set_faults({{.at_operation = disk.operations(), .end_process_instead = true}});
+        CHECK(code_of(file->sync()) == Errc::io);
+        CHECK(code_of(file->write(0, "NEVER")) == Errc::io);
+        CHECK(code_of(root->remove("file")) == Errc::io);
+        CHECK_FALSE(disk.has_power());
+    }
+    disk.power_on();
+    CHECK(disk.seen("/one/file") == "written");
+    CHECK_FALSE(disk.is_settled("/one/file"));
+    const auto root = open_at(disk, "/one");
+    REQUIRE(must_open(*root, "file", OpenMode::existing)->sync().ok());
+    CHECK(disk.is_settled("/one/file"));
+}
+
+TEST_CASE("a file whose sync was refused is settled only once it was written again") {
+    ModelDisk disk({"/one"});
+    const auto root = open_at(disk, "/one");
+    const auto file = must_open(*root, "file");
+    REQUIRE(file->write(0, "written").ok());
+    disk.set_faults({{.at_operation = 0, .os_errno = EIO, .only = Op::sync}});
+    CHECK_FALSE(file->sync().ok());
+    CHECK(file->sync().ok());
+    CHECK_FALSE(disk.is_settled("/one/file"));
+    REQUIRE(file->write(0, "written").ok());
+    REQUIRE(file->sync().ok());
+    CHECK(disk.is_settled("/one/file"));
+}
+
+TEST_CASE("the model's observer hears of every operation that is let through") {
+    ModelDisk disk({"/one", "/two"});
+    std::vector<std::pair<Op, std::string>> heard;
+    disk.set_observer([&heard](Op op, const std::string& mount) { heard.emplace_back(op, mount); });
+    const auto root = open_at(disk, "/two");
+    disk.set_faults({{.at_operation = 0, .os_errno = EIO}});
+    CHECK_FALSE(root->make_directory("below").ok());
+    CHECK(root->make_directory("below").ok());
+    REQUIRE(heard.size() == 2);
+    CHECK(heard[0] == std::pair(Op::open, std::string("/two")));
+    CHECK(heard[1] == std::pair(Op::make_directory, std::string("/two")));
+    disk.set_observer(nullptr);
+}
+
 }  // namespace relay::tests
