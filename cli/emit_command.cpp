@@ -44,7 +44,8 @@ fields:
   Text that begins with '@' is written key:='"@text"'.
 
 session is $AGENT_RELAY_SESSION unless given. session.start gets this directory as cwd and "custom" as agent. The
-session belongs to the process that called emit, or to --pid: when that one is gone, the session is checkpointed. Inside
+session belongs to the process that called emit, or to --pid: when that one is gone, or nothing was sent for
+daemon.orphan_grace (30 s), the session is checkpointed, and --reopen goes on with it. Inside
 $(...) the caller is a shell that lives no longer than the brackets, so name the script with --pid $$ there. Events
 that only the owner may send are preceded by session.attach.
 

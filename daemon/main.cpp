@@ -21,7 +21,8 @@
 
 namespace {
 
-using namespace relay;
+namespace daemon = relay::daemon;
+namespace layout = relay::layout;
 using daemon::DaemonExit;
 
 constexpr int retry_delay_first_ms = 1'000;
@@ -38,7 +39,8 @@ void open_standard_descriptors() {
 }
 
 int say(DaemonExit exit, const std::string& sentence) {
-    std::fprintf(stderr, "agent-relayd: %s\n", sentence.c_str());
+    // Nobody is left to be told that telling failed.
+    static_cast<void>(std::fprintf(stderr, "agent-relayd: %s\n", sentence.c_str()));
     return static_cast<int>(exit);
 }
 
@@ -114,30 +116,29 @@ int run(const daemon::Options& options) {
 int main(int argc, char** argv) {
     open_standard_descriptors();
     ::umask(0077);
-    std::signal(SIGPIPE, SIG_IGN);
+    static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
     // Few threads allocate much: one arena each would only spread memory thin.
-    ::mallopt(M_ARENA_MAX, 2);
+    static_cast<void>(::mallopt(M_ARENA_MAX, 2));
     try {
         const std::span<const char* const> arguments(argv + 1, static_cast<std::size_t>(argc - 1));
         auto options = relay::daemon::parse_options(arguments);
         if (!options.ok()) {
-            std::fprintf(stderr, "agent-relayd: %s\n", options.error().context.c_str());
+            static_cast<void>(
+                std::fprintf(stderr, "agent-relayd: %s\n", options.error().context.c_str()));
             return 2;
         }
         switch (options.value().mode) {
         case relay::daemon::Options::Mode::help:
-            std::fputs(relay::daemon::help_text().c_str(), stdout);
-            return 0;
+            return std::fputs(relay::daemon::help_text().c_str(), stdout) >= 0 ? 0 : 1;
         case relay::daemon::Options::Mode::version:
-            std::fputs(relay::daemon::version_text().c_str(), stdout);
-            return 0;
+            return std::fputs(relay::daemon::version_text().c_str(), stdout) >= 0 ? 0 : 1;
         case relay::daemon::Options::Mode::run:
             return run(options.value());
         }
     } catch (const std::exception& unexpected) {
-        std::fprintf(stderr, "agent-relayd: stopped: %s\n", unexpected.what());
+        static_cast<void>(std::fprintf(stderr, "agent-relayd: stopped: %s\n", unexpected.what()));
     } catch (...) {
-        std::fputs("agent-relayd: stopped by an unknown exception\n", stderr);
+        static_cast<void>(std::fputs("agent-relayd: stopped by an unknown exception\n", stderr));
     }
     return 1;
 }

@@ -6,7 +6,6 @@
 namespace relay::daemon {
 
 using recorder::Pipeline;
-using recorder::Volume;
 
 PipelineThreads::PipelineThreads(Pipeline& pipeline, std::function<void()> failed)
     : pipeline_(pipeline), failed_(std::move(failed)) {

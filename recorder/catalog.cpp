@@ -22,7 +22,6 @@ namespace relay::recorder {
 
 using layout::Claim;
 using layout::Done;
-using layout::Meta;
 using layout::Placement;
 using layout::Store;
 using layout::Ulid;

@@ -458,6 +458,13 @@ void Pipeline::note_last_ulid(const Ulid& last) {
     last_ulid_ = std::max(last_ulid_, last);
 }
 
+bool Pipeline::is_readable(const Ulid& session) const {
+    const auto all = volumes();
+    return std::none_of(all.begin(), all.end(), [&session](const auto& volume) {
+        return volume->sick() && volume->find(session) != nullptr;
+    });
+}
+
 std::vector<std::shared_ptr<Volume>> Pipeline::volumes() const {
     const std::lock_guard guard(mutex_);
     return volumes_;

@@ -90,6 +90,9 @@ public:
     void note_last_ulid(const layout::Ulid& last);
 
     // -- any thread
+    // Whether the session may be read back from its files. While its disk is ill they may be older than
+    // what was acknowledged: replay passes through every earlier version.
+    [[nodiscard]] bool is_readable(const layout::Ulid& session) const;
     [[nodiscard]] std::vector<std::shared_ptr<Volume>> volumes() const;
     [[nodiscard]] std::size_t queued() const { return queue_.size(); }
     [[nodiscard]] std::int64_t journal_bytes() const {

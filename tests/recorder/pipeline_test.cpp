@@ -276,4 +276,21 @@ TEST_CASE("no segment is written over before the checkpoint that frees it is dur
     }
 }
 
+TEST_CASE("a session is not read back from a disk that is ill") {
+    RecorderWorld world;
+    world.must_recover();
+    const auto files = world.files(1, "/one");
+    world.submit(files, 1, {RecorderWorld::append(stream, 0, "a")}, true);
+    world.turn_wheels();
+    CHECK(world.pipeline->is_readable(RecorderWorld::ulid(1)));
+    world.disk.set_capacity("/one", world.disk.used("/one"));
+    world.submit(files, 2, {RecorderWorld::append(stream, 1, "b")});
+    world.turn_wheels();
+    CHECK_FALSE(world.pipeline->is_readable(RecorderWorld::ulid(1)));
+    CHECK(world.pipeline->is_readable(RecorderWorld::ulid(2)));
+    world.disk.set_capacity("/one", ModelDisk::unlimited);
+    world.run_for(2'000);
+    CHECK(world.pipeline->is_readable(RecorderWorld::ulid(1)));
+}
+
 }  // namespace relay::tests

@@ -122,7 +122,7 @@ struct ModelDisk::Inode {
     void put(std::size_t offset, std::string_view bytes);
     void set_size(std::size_t size);
     void make_durable();
-    void drop_dirty_pages();
+    void fail_writeback();
     void lose_power(Random& random);
 
     FileSystem& home;
@@ -302,10 +302,13 @@ void ModelDisk::Inode::make_durable() {
     }
 }
 
-void ModelDisk::Inode::drop_dirty_pages() {
+// The dirty pages are dropped, and whoever has the file or its file system open will hear of it.
+void ModelDisk::Inode::fail_writeback() {
     if (changes.empty()) {
         return;
     }
+    ++writeback_errors;
+    ++home.writeback_errors;
     changes.clear();
     written.clear();
     sizes.clear();
@@ -654,7 +657,8 @@ public:
     Status sync() override {
         if (const Verdict verdict = handle_.admit(Op::sync); verdict.refuses()) {
             if (!verdict.power_is_off) {
-                handle_.inode().drop_dirty_pages();
+                handle_.inode().fail_writeback();
+                static_cast<void>(handle_.hears_of_writeback_error());
             }
             return verdict.error("sync", handle_.name());
         }
@@ -985,12 +989,13 @@ Status ModelDisk::OpenDirectory::sync_file_system() {
     for (std::size_t index = home.dirty.size(); index > 0; --index) {
         const Inode::Ref inode = home.dirty[index - 1];
         if (verdict.refuses()) {
-            inode->drop_dirty_pages();
+            inode->fail_writeback();
         } else {
             inode->make_durable();
         }
     }
     if (verdict.refuses()) {
+        static_cast<void>(handle_.hears_of_writeback_error());
         return verdict.error("sync the file system of", handle_.name());
     }
     home.commit_names(home.log.size());
@@ -1156,11 +1161,7 @@ void ModelDisk::fail_writeback(const std::string& path) {
     FileSystem& home = *file_system_of(path);
     Inode* const found = home.find_seen(path);
     assert(found != nullptr);
-    if (!found->changes.empty()) {
-        found->drop_dirty_pages();
-        ++found->writeback_errors;
-        ++home.writeback_errors;
-    }
+    found->fail_writeback();
 }
 
 void ModelDisk::user_remove_tree(const std::string& path) {

@@ -61,7 +61,8 @@ public:
     // with `for_ever` every such operation. Several may be set; the first that matches strikes.
     //
     // A refused sync loses its dirty pages, as on Linux: what was written stays visible, the disk
-    // keeps the old bytes, and the next sync answers success. Writing again and syncing heals it.
+    // keeps the old bytes, and the next sync of that handle answers success. Writing again and
+    // syncing heals it. Other handles hear of it as of a failed write-back.
     struct Fault {
         std::int64_t at_operation = 0;
         int os_errno = 0;
