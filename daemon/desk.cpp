@@ -309,6 +309,12 @@ void Desk::found(
              unknown ? "no session " + id + " in any store this daemon knows"
                      : found.error().context,
              event.id});
+    } else if (works_on_any_session(event) && !parts_.pipeline.is_readable(*event.session)) {
+        refuse(
+            *connection,
+            {WireError::overloaded,
+             "the disk of session " + id + " refuses writes now; try again once it is well",
+             event.id});
     } else if (works_on_any_session(event)) {
         parts_.recorder.adopt(std::move(found.value().state), found.value().volume);
         parts_.volumes_changed();

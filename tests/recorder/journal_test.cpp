@@ -177,6 +177,21 @@ TEST_CASE("segments are recycled and their old batches are never taken for new o
     CHECK(scan.severed.empty());
 }
 
+TEST_CASE("a batch of an earlier use is not taken although its number would follow") {
+    JournalWorld world;
+    world.start();
+    for (int number = 1; number <= 5; ++number) {
+        world.must_write("old " + std::to_string(number));
+    }
+    static_cast<void>(world.scan());
+    // Numbers are never used twice; should they be, generation, salt and chain still tell.
+    REQUIRE(world.journal->start({}, 2, 0).ok());
+    world.must_write("new 1");
+    const JournalScan scan = world.scan();
+    REQUIRE(scan.chain.size() == 1);
+    CHECK(world.payload(scan.chain[0]) == "new 1");
+}
+
 TEST_CASE("a full journal is busy and goes on after a release") {
     JournalWorld world;
     world.start();

@@ -96,6 +96,57 @@ TEST_CASE("a full journal waits for a checkpoint and loses nothing") {
     CHECK(world.seen(world.root(1, "/one") + stream).size() == (ticket - 1) * 3'500);
 }
 
+TEST_CASE("the only segment of a full disk begins anew once a checkpoint has freed it") {
+    RecorderWorld world;
+    world.must_recover();
+    world.disk.set_capacity("/journal", world.disk.used("/journal") + 8'192);
+    const auto files = world.files(1, "/one");
+    world.submit(files, 1, {RecorderWorld::append(stream, 0, "")}, true);
+    const std::string chunk(3'500, 'x');
+    constexpr std::uint64_t last = 60;  // three segments' worth
+    for (std::uint64_t ticket = 2; ticket <= last; ++ticket) {
+        const auto offset = static_cast<std::int64_t>(ticket - 2) * 3'500;
+        world.submit(files, ticket, {RecorderWorld::append(stream, offset, chunk)});
+        for (int round = 0; round < 4; ++round) {
+            world.turn_wheels();
+        }
+    }
+    CHECK(world.verdict(last) == Verdict::visible);
+    CHECK_FALSE(world.pipeline->failure());
+    world.cut_power();
+    world.must_recover();
+    CHECK(world.seen(world.root(1, "/one") + stream).size() == (last - 1) * 3'500);
+}
+
+TEST_CASE("a journal disk that stays full refuses events in the end") {
+    RecorderWorld world;
+    world.must_recover();
+    const auto files = world.files(1, "/one");
+    world.submit(files, 1, {RecorderWorld::append(stream, 0, "a")}, true);
+    world.turn_wheels();
+    world.disk.set_faults(
+        {{.at_operation = 0,
+          .os_errno = ENOSPC,
+          .for_ever = true,
+          .only = Op::write,
+          .mount_point = "/journal"}});
+    world.submit(files, 2, {RecorderWorld::append(stream, 1, "b")});
+    CHECK(world.pipeline->commit_step() == Pipeline::Commit::blocked);
+    world.clock.steady += world.limits.no_space_patience_ms - 1;
+    CHECK(world.pipeline->commit_step() == Pipeline::Commit::blocked);
+    CHECK_FALSE(world.verdicts.contains(2));
+    world.clock.steady += 1;
+    CHECK(world.pipeline->commit_step() == Pipeline::Commit::failed);
+    CHECK(world.verdict(2) == Verdict::no_space);
+    world.disk.set_faults({});
+    // What was refused is out of the session's order now: only a new start mends that.
+    world.submit(files, 3, {RecorderWorld::append(stream, 1, "c")});
+    CHECK(world.pipeline->commit_step() == Pipeline::Commit::failed);
+    CHECK(world.verdict(3) == Verdict::no_space);
+    world.must_recover();
+    CHECK(world.seen(world.root(1, "/one") + stream) == "a");
+}
+
 TEST_CASE("a checkpoint that failed is not tried again at once whoever asks") {
     RecorderWorld world;
     world.must_recover();
