@@ -514,7 +514,9 @@ void Desk::noticed(const recorder::Notice& notice) {
             parts_.background(
                 [this, state, id = notice.session] { *state = parts_.catalog.find(id); },
                 [this, state, notice] {
-                    if (!state->ok() || parts_.recorder.knows(notice.session)) {
+                    // Ill again already: the next time it is well, we hear of it again.
+                    const bool stale = !parts_.pipeline.is_readable(notice.session);
+                    if (!state->ok() || stale || parts_.recorder.knows(notice.session)) {
                         return;
                     }
                     recorder::SessionState& back = state->value().state;
