@@ -25,7 +25,7 @@ constexpr std::int64_t retry_room_ms = 500;
 
 // Gathering for a batch: from this many items in the last one on, for this part of the last commit's time.
 constexpr std::size_t gather_items_min = 4;
-constexpr std::int64_t gather_share = 2;
+constexpr std::int64_t gather_share = 4;
 
 // While anything is under way, how often disks are looked at that may have stopped answering.
 constexpr std::int64_t stall_look_ms = 1'000;
@@ -227,8 +227,7 @@ void Pipeline::dispatch(std::vector<WorkItem> items) {
 void Pipeline::wait_commit() {
     queue_.wait();
     if (last_batch_items_ >= gather_items_min) {
-        queue_.gather(
-            2 * last_batch_items_, std::chrono::microseconds(last_commit_us_ / gather_share));
+        queue_.gather(last_batch_items_, std::chrono::microseconds(last_commit_us_ / gather_share));
     }
 }
 
