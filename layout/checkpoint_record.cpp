@@ -29,6 +29,7 @@ void append_session(std::string& out, const SessionMark& mark) {
     object.integer("synced_lsn", static_cast<std::int64_t>(mark.synced_lsn));
     object.integer("client_seq", mark.client_seq);
     object.integer("event_seq", mark.event_seq);
+    object.string("device", std::to_string(mark.device));
     object.key("files");
     out += '[';
     for (const FileMark& file : mark.files) {
@@ -72,6 +73,7 @@ SessionMark session_of(const nlohmann::json& json) {
     mark.synced_lsn = json.at("synced_lsn").get<std::uint64_t>();
     mark.client_seq = json.at("client_seq").get<std::int64_t>();
     mark.event_seq = json.at("event_seq").get<std::int64_t>();
+    mark.device = std::stoull(json.at("device").get_ref<const std::string&>());
     for (const nlohmann::json& entry : json.at("files")) {
         FileMark file;
         file.name = entry.at("name").get<std::string>();

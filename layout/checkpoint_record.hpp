@@ -41,6 +41,7 @@ struct SessionMark {
     std::uint64_t synced_lsn = 0;  // its changes up to here are synced in its own files
     std::int64_t client_seq = 0;   // as of synced_lsn
     std::int64_t event_seq = 0;
+    std::uint64_t device = 0;  // that it lies on; 0: not known
     std::vector<FileMark> files;
     bool operator==(const SessionMark&) const = default;
 };

@@ -81,6 +81,15 @@ public:
         return got;
     }
 
+    // Likewise from `offset`, wherever read() is.
+    [[nodiscard]] ssize_t read_at(std::int64_t offset, char* into, std::size_t size) const {
+        ssize_t got = -1;
+        do {
+            got = ::pread(descriptor_, into, size, offset);
+        } while (got < 0 && errno == EINTR);
+        return got;
+    }
+
 private:
     explicit InputFile(int descriptor) : descriptor_(descriptor) {}
 
@@ -102,11 +111,12 @@ read_rest(InputFile& file, const std::string& name, std::int64_t bytes_max) {
         if (got < 0) {
             return input_error(name, errno);
         }
-        if (got == 0) {
+        filled += static_cast<std::size_t>(got);
+        // A regular file gives less than was asked for only at its end.
+        if (static_cast<std::size_t>(got) < step && filled <= limit) {
             content.resize(filled);
             return content;
         }
-        filled += static_cast<std::size_t>(got);
         step = 65536;
     }
     return Error{
@@ -187,7 +197,7 @@ private:
     [[nodiscard]] Kind kind_of(const dirent& entry) const {
         // Not every file system says it in the entry.
         struct stat found {};
-        found.st_mode = DTTOIF(entry.d_type);
+        found.st_mode = static_cast<mode_t>(DTTOIF(entry.d_type));
         if (entry.d_type == DT_UNKNOWN
             && ::fstatat(descriptor(), entry.d_name, &found, AT_SYMLINK_NOFOLLOW) != 0) {
             return Kind::other;

@@ -102,6 +102,9 @@ Result<BatchHeader> decode_batch(std::string_view bytes) {
     if (header.crc != crc32c(checked)) {
         return Error{Errc::corrupt, 0, "batch fails its checksum"};
     }
+    if (header.synced_lsn >= header.lsn) {
+        return Error{Errc::corrupt, 0, "batch vouches for itself"};
+    }
     return header;
 }
 

@@ -3,7 +3,9 @@
 
 #include "layout/little_endian.hpp"
 
+#include <array>
 #include <cassert>
+#include <cstring>
 #include <limits>
 
 namespace relay::layout {
@@ -24,23 +26,22 @@ std::string Claim::session_directory(const Ulid& session) const {
 
 ChangeWriter::ChangeWriter(std::string& out, const ChangeHeader& header)
     : out_(out), begin_(out.size()) {
-    append_le<std::uint32_t>(out_, 0);
-    append_le<std::uint32_t>(out_, 0);
-    for (const std::uint8_t byte : header.session.bytes) {
-        out_.push_back(static_cast<char>(byte));
-    }
-    append_le(out_, static_cast<std::uint64_t>(header.client_seq));
-    append_le(out_, static_cast<std::uint64_t>(header.event_seq));
+    std::array<char, change_header_bytes> bytes{};  // size and number of effects: finish()
+    std::memcpy(bytes.data() + 8, header.session.bytes.data(), header.session.bytes.size());
+    put_le(bytes.data() + 24, static_cast<std::uint64_t>(header.client_seq));
+    put_le(bytes.data() + 32, static_cast<std::uint64_t>(header.event_seq));
+    out_.append(bytes.data(), bytes.size());
 }
 
 void ChangeWriter::add(const Effect& effect) {
     assert(effect.name.size() <= std::numeric_limits<std::uint16_t>::max());
     assert(effect.data.size() <= std::numeric_limits<std::uint32_t>::max());
-    out_.push_back(static_cast<char>(effect.kind));
-    out_.push_back('\0');
-    append_le(out_, static_cast<std::uint16_t>(effect.name.size()));
-    append_le(out_, static_cast<std::uint32_t>(effect.data.size()));
-    append_le(out_, static_cast<std::uint64_t>(effect.offset));
+    std::array<char, effect_header_bytes> bytes{};
+    bytes[0] = static_cast<char>(effect.kind);
+    put_le(bytes.data() + 2, static_cast<std::uint16_t>(effect.name.size()));
+    put_le(bytes.data() + 4, static_cast<std::uint32_t>(effect.data.size()));
+    put_le(bytes.data() + 8, static_cast<std::uint64_t>(effect.offset));
+    out_.append(bytes.data(), bytes.size());
     out_.append(effect.name);
     out_.append(effect.data);
     ++count_;
@@ -78,9 +79,8 @@ std::optional<ChangeReader::Change> ChangeReader::next() {
     Change change;
     change.bytes = rest_.substr(0, size);
     change.effect_count = get_le<std::uint32_t>(rest_, 4);
-    for (std::size_t byte = 0; byte < change.header.session.bytes.size(); ++byte) {
-        change.header.session.bytes[byte] = static_cast<std::uint8_t>(rest_[8 + byte]);
-    }
+    std::memcpy(
+        change.header.session.bytes.data(), rest_.data() + 8, change.header.session.bytes.size());
     change.header.client_seq = static_cast<std::int64_t>(get_le<std::uint64_t>(rest_, 24));
     change.header.event_seq = static_cast<std::int64_t>(get_le<std::uint64_t>(rest_, 32));
     change.effects = change.bytes.substr(change_header_bytes);

@@ -3,6 +3,7 @@
 
 #include "layout/utf8.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -117,6 +118,24 @@ void append_json_string(std::string& out, std::string_view text) {
     }
 }
 
+namespace {
+
+// Keys are nearly all our own words, which need no look at each of their characters.
+void append_key(std::string& out, std::string_view key) {
+    const bool plain = std::all_of(key.begin(), key.end(), [](char character) {
+        return (character >= 'a' && character <= 'z') || character == '_';
+    });
+    if (!plain) {
+        append_json_string(out, key);
+        return;
+    }
+    out += '"';
+    out += key;
+    out += '"';
+}
+
+}  // namespace
+
 void append_json_number(std::string& out, double number) {
     if (!std::isfinite(number)) {
         out += "null";
@@ -209,7 +228,7 @@ void JsonObject::key(std::string_view key) {
     if (form_ == Form::lines) {
         out_ += "\n  ";
     }
-    append_json_string(out_, key);
+    append_key(out_, key);
     out_ += form_ == Form::lines ? ": " : ":";
 }
 

@@ -68,6 +68,10 @@ std::string diff_file(std::int64_t turn) {
     return turn_file(turn, "-diff.patch");
 }
 
+std::string compressed_file(std::string_view file) {
+    return std::string{file} + std::string{compressed_suffix};
+}
+
 std::string recovered_file(std::string_view file) {
     return std::string{recovered_directory} + '/' + std::string{file.substr(name_begin(file))};
 }

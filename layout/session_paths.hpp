@@ -26,6 +26,10 @@ inline constexpr std::string_view recovered_directory = "recovered";
 [[nodiscard]] std::string state_file(std::int64_t turn);
 [[nodiscard]] std::string diff_file(std::int64_t turn);
 
+// What "turns/001-output.md" is called once it is compressed: "turns/001-output.md.zst".
+inline constexpr std::string_view compressed_suffix = ".zst";
+[[nodiscard]] std::string compressed_file(std::string_view file);
+
 // Where our version goes when the user's stands in `file`: "turns/001-output.md" -> "recovered/001-output.md".
 [[nodiscard]] std::string recovered_file(std::string_view file);
 

@@ -5,15 +5,14 @@
 #include "layout/session_paths.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <optional>
+#include <system_error>
 
 namespace relay::layout {
 
 namespace {
-
-// Several times what the bounds of docs/protocol.md let a meta.json grow to.
-constexpr std::int64_t meta_bytes_max = std::int64_t{4} * 1024 * 1024;
 
 std::optional<Ulid> session_named(std::string_view name) {
     std::optional<Ulid> ulid = Ulid::parse(name);
@@ -22,6 +21,16 @@ std::optional<Ulid> session_named(std::string_view name) {
         ulid.reset();
     }
     return ulid;
+}
+
+// The number of "001-prompt.md"; 0 when the name is no turn's.
+std::int64_t turn_of(std::string_view name) {
+    std::int64_t turn = 0;
+    const auto [rest, failure] = std::from_chars(name.data(), name.data() + name.size(), turn);
+    const auto digits = static_cast<std::size_t>(rest - name.data());
+    const bool named =
+        failure == std::errc{} && digits >= 3 && name.substr(digits).starts_with('-');
+    return named && turn > 0 ? turn : 0;
 }
 
 }  // namespace
@@ -74,6 +83,32 @@ Result<std::vector<Ulid>> list_sessions(const std::string& sessions_directory) {
     }
     std::sort(sessions.begin(), sessions.end(), std::greater<>());
     return sessions;
+}
+
+Result<std::vector<std::int64_t>> list_turns(const std::string& session_directory) {
+    std::vector<std::int64_t> turns;
+    Result<InputDirectory> directory = InputDirectory::open(
+        AT_FDCWD,
+        session_directory + "/" + std::string(turns_directory),
+        InputDirectory::Links::refuse);
+    if (!directory.ok()) {
+        if (directory.error().os_errno == ENOENT) {
+            return turns;
+        }
+        return directory.error();
+    }
+    const Result<std::vector<InputDirectory::Entry>> entries = directory.value().entries();
+    if (!entries.ok()) {
+        return entries.error();
+    }
+    for (const InputDirectory::Entry& entry : entries.value()) {
+        if (const std::int64_t turn = turn_of(entry.name); turn > 0) {
+            turns.push_back(turn);
+        }
+    }
+    std::sort(turns.begin(), turns.end());
+    turns.erase(std::unique(turns.begin(), turns.end()), turns.end());
+    return turns;
 }
 
 }  // namespace relay::layout

@@ -19,11 +19,18 @@ namespace relay::layout {
 // larger than `bytes_max`, Errc::unsafe when it is a link or no regular file.
 [[nodiscard]] Result<std::string> read_file(const std::string& path, std::int64_t bytes_max);
 
+// Several times what the bounds of docs/protocol.md let a meta.json grow to.
+inline constexpr std::int64_t meta_bytes_max = std::int64_t{4} * 1024 * 1024;
+
 [[nodiscard]] Result<Meta> read_meta(const std::string& session_directory);
 
 // Ids of the session directories of a store's sessions/, newest first. Other names are passed over.
 // A missing directory is an empty list.
 [[nodiscard]] Result<std::vector<Ulid>> list_sessions(const std::string& sessions_directory);
+
+// Numbers of the turns of a session that left a file in turns/, ascending. A missing directory is an
+// empty list.
+[[nodiscard]] Result<std::vector<std::int64_t>> list_turns(const std::string& session_directory);
 
 struct Finding {
     std::string file;  // relative to the session directory

@@ -43,7 +43,7 @@ struct Store {
     std::string below;
     bool is_repo = false;
 
-    [[nodiscard]] std::string root() const { return anchor + "/" + below; }
+    [[nodiscard]] std::string root() const { return (anchor == "/" ? "" : anchor) + "/" + below; }
     [[nodiscard]] std::string sessions() const { return root() + "/sessions"; }
     bool operator==(const Store&) const = default;
 };

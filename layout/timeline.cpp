@@ -36,30 +36,22 @@ void TimelineLine::finish() {
     out_ += '\n';
 }
 
-void append_stream_line(
-    std::string& out,
-    std::int64_t seq,
-    Timestamp at,
-    std::int64_t turn,
-    Stream stream,
-    Channel channel,
-    std::int64_t offset,
-    std::int64_t bytes) {
+void append_stream_line(std::string& out, const StreamRun& run) {
     // The same bytes as through TimelineLine, in a third of the time: no key needs a look for escapes.
     out.append(R"({"seq":)");
-    append_integer(out, seq);
-    out.append(R"(,"at":")").append(format_timestamp(at));
+    append_integer(out, run.seq);
+    out.append(R"(,"at":")").append(format_timestamp(run.at));
     out.append(
-        stream == Stream::output ? R"(","type":"turn.output","turn":)"
-                                 : R"(","type":"turn.stderr","turn":)");
-    append_integer(out, turn);
-    if (channel != Channel::text) {
-        out.append(R"(,"channel":")").append(name_of(channel)).append(R"(")");
+        run.stream == Stream::output ? R"(","type":"turn.output","turn":)"
+                                     : R"(","type":"turn.stderr","turn":)");
+    append_integer(out, run.turn);
+    if (run.channel != Channel::text) {
+        out.append(R"(,"channel":")").append(name_of(run.channel)).append(R"(")");
     }
     out.append(R"(,"offset":)");
-    append_integer(out, offset);
+    append_integer(out, run.offset);
     out.append(R"(,"bytes":)");
-    append_integer(out, bytes);
+    append_integer(out, run.bytes);
     out.append("}\n");
 }
 

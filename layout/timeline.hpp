@@ -33,15 +33,18 @@ private:
     JsonObject object_;
 };
 
-// A run of bytes of one stream, possibly of several events; `seq` is the last one's.
-void append_stream_line(
-    std::string& out,
-    std::int64_t seq,
-    Timestamp at,
-    std::int64_t turn,
-    Stream stream,
-    Channel channel,
-    std::int64_t offset,
-    std::int64_t bytes);
+// A run of one stream's bytes, possibly of several events.
+struct StreamRun {
+    Stream stream = Stream::output;
+    Channel channel = Channel::text;
+    std::int64_t turn = 0;
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+    std::int64_t seq = 0;  // of its last event
+    Timestamp at;          // of its last event
+};
+
+// The line that points at the run.
+void append_stream_line(std::string& out, const StreamRun& run);
 
 }  // namespace relay::layout

@@ -3,6 +3,7 @@
 #include "layout/session_paths.hpp"
 #include "layout/session_reader.hpp"
 #include "layout/sha256.hpp"
+#include "layout/turn_input.hpp"
 
 #include <algorithm>
 #include <array>
@@ -44,18 +45,29 @@ constexpr std::array part_names{
 // Which files of a turn there are.
 struct TurnFiles {
     std::array<bool, part_names.size()> present{};
+    std::array<bool, part_names.size()> compressed{};
     std::vector<std::string> links;  // those of them that are symbolic links
     [[nodiscard]] bool has(Part part) const { return present[static_cast<std::size_t>(part)]; }
+    [[nodiscard]] bool has_compressed(Part part) const {
+        return compressed[static_cast<std::size_t>(part)];
+    }
 };
 
 struct TurnName {
     std::int64_t turn = 0;
     Part part = Part::prompt;
+    bool compressed = false;
 };
 
 std::optional<TurnName> parse_turn_name(std::string_view name) {
     const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
     TurnName parsed;
+    // Seals stay as they are: everything else of a turn is checked against them.
+    parsed.compressed =
+        name.ends_with(compressed_suffix) && name.find("-state.json") == std::string_view::npos;
+    if (parsed.compressed) {
+        name.remove_suffix(compressed_suffix.size());
+    }
     const auto read = std::from_chars(name.data(), name.data() + digits, parsed.turn);
     if (read.ec != std::errc() || parsed.turn < 1) {
         return std::nullopt;
@@ -106,7 +118,11 @@ private:
     void verify_turns(const std::map<std::int64_t, TurnFiles>& turns);
     void verify_sealed(std::int64_t turn, const TurnFiles& files);
     void verify_chain(std::int64_t turn, const std::string& text);
-    void verify_part(const std::string& file, const std::optional<FileSeal>& seal, bool present);
+    void verify_part(
+        const std::string& file,
+        const std::optional<FileSeal>& seal,
+        const TurnFiles& files,
+        Part part);
     void verify_bytes(const std::string& file, const FileSeal& seal);
     void verify_meta(const Meta& meta, std::string_view name);
 
@@ -181,7 +197,8 @@ void Verifier::take_turn_entry(
         return;
     }
     TurnFiles& files = turns[name->turn];
-    files.present[static_cast<std::size_t>(name->part)] = true;
+    (name->compressed ? files.compressed : files.present)[static_cast<std::size_t>(name->part)] =
+        true;
     if (entry.kind == Kind::link) {
         files.links.push_back(file);
     }
@@ -259,10 +276,10 @@ void Verifier::verify_sealed(std::int64_t turn, const TurnFiles& files) {
     if (state.value().turn != turn) {
         damage(name, "speaks of turn " + std::to_string(state.value().turn));
     }
-    verify_part(prompt_file(turn), state.value().prompt, files.has(Part::prompt));
-    verify_part(output_file(turn), state.value().output, files.has(Part::output));
-    verify_part(stderr_file(turn), state.value().stderr_log, files.has(Part::stderr_log));
-    verify_part(diff_file(turn), state.value().diff, files.has(Part::diff));
+    verify_part(prompt_file(turn), state.value().prompt, files, Part::prompt);
+    verify_part(output_file(turn), state.value().output, files, Part::output);
+    verify_part(stderr_file(turn), state.value().stderr_log, files, Part::stderr_log);
+    verify_part(diff_file(turn), state.value().diff, files, Part::diff);
 }
 
 void Verifier::verify_chain(std::int64_t turn, const std::string& text) {
@@ -286,7 +303,18 @@ void Verifier::verify_chain(std::int64_t turn, const std::string& text) {
 }
 
 void Verifier::verify_part(
-    const std::string& file, const std::optional<FileSeal>& seal, bool present) {
+    const std::string& file,
+    const std::optional<FileSeal>& seal,
+    const TurnFiles& files,
+    Part part) {
+    const bool present = files.has(part) || files.has_compressed(part);
+    if (files.has(part) && files.has_compressed(part)) {
+        remark(
+            compressed_file(file),
+            "stands beside the file it was made of, which is the one that counts; a compression "
+            "was "
+            "interrupted");
+    }
     if (seal && present) {
         verify_bytes(file, *seal);
     } else if (seal) {
@@ -297,7 +325,7 @@ void Verifier::verify_part(
 }
 
 void Verifier::verify_bytes(const std::string& file, const FileSeal& seal) {
-    Result<InputFile> opened = InputFile::open(turns_->descriptor(), in_turns(file));
+    Result<TurnInput> opened = TurnInput::open(turns_->descriptor(), in_turns(file));
     if (!opened.ok()) {
         damage(file, unreadable(opened.error()) + and_recovered(file));
         return;
@@ -306,16 +334,18 @@ void Verifier::verify_bytes(const std::string& file, const FileSeal& seal) {
     std::int64_t bytes = 0;
     std::array<char, piece_bytes> piece{};
     for (;;) {
-        const ssize_t got = opened.value().read(piece.data(), piece.size());
-        if (got < 0) {
-            damage(file, "cannot be read: " + input_error(file, errno).context);
+        const Result<std::size_t> got = opened.value().read(piece.data(), piece.size());
+        if (!got.ok()) {
+            damage(
+                opened.value().compressed() ? compressed_file(file) : file,
+                "cannot be read: " + got.error().context);
             return;
         }
-        if (got == 0) {
+        if (got.value() == 0) {
             break;
         }
-        hash.update({piece.data(), static_cast<std::size_t>(got)});
-        bytes += got;
+        hash.update({piece.data(), got.value()});
+        bytes += static_cast<std::int64_t>(got.value());
     }
     if (bytes != seal.bytes) {
         damage(
