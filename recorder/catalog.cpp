@@ -5,6 +5,7 @@
 #include "layout/session_paths.hpp"
 #include "layout/session_reader.hpp"
 #include "layout/slug.hpp"
+#include "layout/store_registry.hpp"
 #include "recorder/pipeline.hpp"
 #include "recorder/session_loader.hpp"
 
@@ -28,9 +29,6 @@ using layout::Ulid;
 
 namespace {
 
-constexpr std::string_view registry_file = "stores.json";
-constexpr std::int64_t registry_bytes_max = 16 << 20;
-constexpr std::int64_t meta_bytes_max = 4 << 20;
 constexpr std::size_t lineage_max = 64;  // a chain longer than this is a loop or a mistake
 
 std::string host_name() {
@@ -62,7 +60,8 @@ Claim claim_of(const Store& store) {
 
 // The meta.json of a session as one line, or nothing when it cannot be read.
 std::optional<nlohmann::ordered_json> compact_meta(const std::string& directory) {
-    auto text = layout::read_file(directory + "/" + std::string(layout::meta_file), meta_bytes_max);
+    auto text =
+        layout::read_file(directory + "/" + std::string(layout::meta_file), layout::meta_bytes_max);
     if (!text.ok() || !layout::decode_meta(text.value()).ok()) {
         return std::nullopt;
     }
@@ -145,29 +144,7 @@ void Catalog::load_registry() {
     if (std::exchange(loaded_, true)) {
         return;
     }
-    known_.push_back(layout::user_store(user_));
-    auto text =
-        layout::read_file(user_.state + "/" + std::string(registry_file), registry_bytes_max);
-    if (!text.ok()) {
-        return;  // none yet; one that is damaged is made anew as stores are used
-    }
-    const auto registry = nlohmann::json::parse(text.value(), nullptr, false);
-    if (!registry.is_object() || !registry.contains("stores") || !registry["stores"].is_array()) {
-        return;
-    }
-    for (const auto& entry : registry["stores"]) {
-        if (!entry.is_object()) {
-            continue;
-        }
-        Store store;
-        store.anchor = entry.value("anchor", std::string());
-        store.below = entry.value("below", std::string());
-        store.is_repo = entry.value("repo", true);
-        const bool usable = store.anchor.starts_with('/') && !store.below.empty();
-        if (usable && std::find(known_.begin(), known_.end(), store) == known_.end()) {
-            known_.push_back(std::move(store));
-        }
-    }
+    known_ = layout::known_stores(user_);
 }
 
 Status Catalog::write_registry() {
@@ -185,7 +162,7 @@ Status Catalog::write_registry() {
         return state.error();
     }
     Directory& directory = *state.value();
-    const std::string temporary = layout::temporary_file(registry_file);
+    const std::string temporary = layout::temporary_file(layout::registry_file);
     // A leftover of a crash: it was never anything but ours.
     static_cast<void>(directory.remove(temporary));
     auto file = directory.open_file(temporary, OpenMode::create_exclusive);
@@ -198,7 +175,7 @@ Status Catalog::write_registry() {
     if (Status synced = file.value()->sync(); !synced.ok()) {
         return synced;
     }
-    if (Status renamed = directory.rename(temporary, registry_file); !renamed.ok()) {
+    if (Status renamed = directory.rename(temporary, layout::registry_file); !renamed.ok()) {
         return renamed;
     }
     return directory.sync();

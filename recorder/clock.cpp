@@ -10,9 +10,9 @@ layout::Timestamp SystemClock::now() const {
     return {std::chrono::duration_cast<std::chrono::milliseconds>(since).count()};
 }
 
-std::int64_t SystemClock::steady_ms() const {
+std::int64_t SystemClock::steady_us() const {
     const auto since = std::chrono::steady_clock::now().time_since_epoch();
-    return std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
+    return std::chrono::duration_cast<std::chrono::microseconds>(since).count();
 }
 
 }  // namespace relay::recorder

@@ -16,13 +16,14 @@ public:
     Clock& operator=(const Clock&) = delete;
 
     [[nodiscard]] virtual layout::Timestamp now() const = 0;   // may step back
-    [[nodiscard]] virtual std::int64_t steady_ms() const = 0;  // never does
+    [[nodiscard]] virtual std::int64_t steady_us() const = 0;  // never does
+    [[nodiscard]] std::int64_t steady_ms() const { return steady_us() / 1'000; }
 };
 
 class SystemClock : public Clock {
 public:
     [[nodiscard]] layout::Timestamp now() const override;
-    [[nodiscard]] std::int64_t steady_ms() const override;
+    [[nodiscard]] std::int64_t steady_us() const override;
 };
 
 }  // namespace relay::recorder

@@ -6,16 +6,19 @@
 
 namespace relay::recorder {
 
-void CommitQueue::push(WorkItem item) {
+bool CommitQueue::push(WorkItem item) {
+    bool first = false;
     bool awaited = false;
     {
         const std::lock_guard guard(mutex_);
         items_.push_back(std::move(item));
-        awaited = items_.size() == 1 || items_.size() == gather_count_;
+        first = items_.size() == 1;
+        awaited = handed_over_ && (first || items_.size() == gather_count_);
     }
     if (awaited) {
         wakeup_.notify_one();
     }
+    return first;
 }
 
 void CommitQueue::put_back(std::vector<WorkItem> items) {
@@ -47,7 +50,25 @@ std::vector<WorkItem> CommitQueue::take(std::size_t payload_bytes_max) {
 
 void CommitQueue::wait() {
     std::unique_lock lock(mutex_);
-    wakeup_.wait(lock, [this] { return stopping_ || !items_.empty(); });
+    wakeup_.wait(lock, [this] { return stopping_ || (handed_over_ && !items_.empty()); });
+}
+
+void CommitQueue::hand_over() {
+    {
+        const std::lock_guard guard(mutex_);
+        handed_over_ = true;
+    }
+    wakeup_.notify_one();
+}
+
+bool CommitQueue::is_handed_over() const {
+    const std::lock_guard guard(mutex_);
+    return handed_over_;
+}
+
+void CommitQueue::give_back() {
+    const std::lock_guard guard(mutex_);
+    handed_over_ = false;
 }
 
 void CommitQueue::gather(std::size_t count, std::chrono::microseconds limit) {
@@ -61,11 +82,6 @@ void CommitQueue::stop() {
     const std::lock_guard guard(mutex_);
     stopping_ = true;
     wakeup_.notify_all();
-}
-
-bool CommitQueue::stopping() const {
-    const std::lock_guard guard(mutex_);
-    return stopping_;
 }
 
 std::size_t CommitQueue::size() const {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "layout/durability.hpp"
 #include "layout/result.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +37,8 @@ struct FileStat {
     std::uint32_t owner = 0;
     std::int64_t size = 0;
     std::int64_t modified_ns = 0;
+    bool read_only =
+        false;  // of an open directory: so it is mounted here, whatever its disk takes elsewhere
 
     [[nodiscard]] bool same_file(const FileStat& other) const {
         return device == other.device && inode == other.inode;
@@ -73,11 +77,7 @@ enum class OpenMode {
     create,            // either of the two
 };
 
-enum class Durability {
-    synced,   // a sync reaches stable storage
-    memory,   // tmpfs, ramfs: nothing survives
-    network,  // NFS, CIFS, 9p, FUSE: a sync may mean less than it says
-};
+using layout::Durability;
 
 // An open directory. It follows when the directory is moved. Threads may share it.
 class Directory {
@@ -108,6 +108,17 @@ public:
     // Makes everything written to this file system so far survive power loss, names and contents. The
     // first call after a failed write-back of any file reports it, if this directory was open by then.
     virtual Status sync_file_system() = 0;
+
+    // What File::sync() says of each of these files, which lie on this file system and which nobody uses
+    // meanwhile; the first refusal, if there is any. Side by side where that is quicker. One thread at a time.
+    virtual Status sync_files(std::span<File* const> files) {
+        for (File* const file : files) {
+            if (Status synced = file->sync(); !synced.ok()) {
+                return synced;
+            }
+        }
+        return layout::Done{};
+    }
 
     // Where the directory is now. Errc::gone when it was deleted.
     virtual Result<std::string> path() = 0;

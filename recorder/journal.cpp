@@ -21,7 +21,7 @@ constexpr std::string_view segment_prefix = "segment-";
 constexpr auto block = static_cast<std::int64_t>(journal_block_bytes);
 
 // Zeroes are written in pieces of this size: large enough to be quick, small enough to cost no memory.
-constexpr std::size_t zero_piece_bytes = 256 * 1024;
+constexpr std::size_t zero_piece_bytes = std::size_t{256} * 1024;
 
 std::string segment_name(std::size_t number) {
     std::string digits = std::to_string(number);
@@ -38,7 +38,7 @@ bool is_segment_name(std::string_view name) {
 }
 
 Status write_zeroes(File& file, std::int64_t size) {
-    const std::string zeroes(zero_piece_bytes, '\0');
+    const std::string zeroes(std::min(zero_piece_bytes, static_cast<std::size_t>(size)), '\0');
     for (std::int64_t offset = 0; offset < size;) {
         const auto piece =
             std::min<std::int64_t>(static_cast<std::int64_t>(zeroes.size()), size - offset);
@@ -54,6 +54,28 @@ Status write_zeroes(File& file, std::int64_t size) {
 
 std::string_view from(std::string_view bytes, std::int64_t offset) {
     return bytes.substr(static_cast<std::size_t>(offset));
+}
+
+// Why the chain ends before the batch `missing`, given every whole batch after the checkpoint.
+void judge_end(JournalScan& scan, std::vector<BatchPlace> later, std::uint64_t missing) {
+    TailEvidence evidence;
+    std::sort(later.begin(), later.end(), [](const BatchPlace& left, const BatchPlace& right) {
+        return left.lsn < right.lsn;
+    });
+    for (const BatchPlace& batch : later) {
+        if (batch.lsn >= missing) {
+            evidence.later_batch_seen = true;
+            evidence.missing_batch_was_synced =
+                evidence.missing_batch_was_synced || batch.synced_lsn >= missing;
+            scan.severed.push_back(batch);
+        }
+    }
+    const TailRule& rule = judge_tail(evidence);
+    scan.verdict = rule.verdict;
+    scan.rule = rule.name;
+    if (scan.verdict != TailVerdict::damaged) {
+        scan.severed.clear();
+    }
 }
 
 }  // namespace
@@ -186,6 +208,77 @@ Result<bool> Journal::written_since(std::uint64_t generation) {
     return false;
 }
 
+// What all segments together hold after the checkpoint.
+struct Journal::Remains {
+    std::map<std::uint64_t, Walk> live;  // by first lsn: segments of this journal, in use
+    std::vector<BatchPlace> later;       // whole batches, wherever they lie
+    std::uint64_t highest_lsn = 0;
+    std::uint64_t highest_generation = 0;
+
+    void add(Walk walk, const layout::CheckpointRecord& checkpoint) {
+        highest_generation = std::max(highest_generation, walk.highest_generation);
+        for (const auto* batches : {&walk.chain, &walk.loose}) {
+            for (const BatchPlace& batch : *batches) {
+                highest_lsn = std::max(highest_lsn, batch.lsn);
+                if (batch.lsn > checkpoint.lsn) {
+                    later.push_back(batch);
+                }
+            }
+        }
+        const bool ours = walk.header && walk.header->journal == checkpoint.journal;
+        if (ours && !walk.chain.empty() && walk.chain.back().lsn > checkpoint.lsn) {
+            const std::uint64_t first_lsn = walk.header->first_lsn;
+            live.emplace(first_lsn, std::move(walk));
+        }
+    }
+};
+
+Result<Journal::Remains> Journal::walk_segments(const layout::CheckpointRecord& checkpoint) {
+    Remains remains;
+    remains.highest_lsn = checkpoint.lsn;
+    remains.highest_generation = checkpoint.next_generation - 1;
+    for (std::size_t index = 0; index < segments_.size(); ++index) {
+        auto bytes = read_segment(*segments_[index]);
+        if (!bytes.ok()) {
+            return bytes.error();
+        }
+        if (auto header = layout::decode_segment_header(bytes.value());
+            !header.ok() && header.error().code == Errc::invalid) {
+            return header.error();
+        }
+        remains.add(Walk::of(bytes.value(), index), checkpoint);
+    }
+    return remains;
+}
+
+// The batches from `expected` on, as far as each segment continues the one before it.
+std::vector<BatchPlace> Journal::join_segments(const Remains& remains, std::uint64_t expected) {
+    std::vector<BatchPlace> chain;
+    std::optional<std::pair<std::uint64_t, std::uint32_t>> predecessor;  // generation, crc
+    for (const auto& [first_lsn, walk] : remains.live) {
+        const bool follows =
+            !predecessor
+            || (first_lsn == expected && walk.header->previous_generation == predecessor->first
+                && walk.header->previous_crc == predecessor->second);
+        if (first_lsn > expected || !follows) {
+            break;
+        }
+        for (const BatchPlace& batch : walk.chain) {
+            if (batch.lsn == expected) {
+                chain.push_back(batch);
+                ++expected;
+            }
+        }
+        // read() finds them from now on, as if this process had written them.
+        Segment& segment = *segments_[walk.chain.front().segment];
+        segment.generation = walk.header->generation;
+        segment.first_lsn = first_lsn;
+        segment.last_lsn = walk.chain.back().lsn;
+        predecessor = {walk.header->generation, walk.chain.back().crc};
+    }
+    return chain;
+}
+
 Result<JournalScan> Journal::scan(const layout::CheckpointRecord& checkpoint) {
     JournalScan scan;
     scan.highest_lsn = checkpoint.lsn;
@@ -201,77 +294,16 @@ Result<JournalScan> Journal::scan(const layout::CheckpointRecord& checkpoint) {
             return scan;
         }
     }
-    std::map<std::uint64_t, Walk>
-        live;  // by first lsn: segments with something after the checkpoint
-    std::vector<BatchPlace> later;
-    for (std::size_t index = 0; index < segments_.size(); ++index) {
-        auto bytes = read_segment(*segments_[index]);
-        if (!bytes.ok()) {
-            return bytes.error();
-        }
-        if (auto header = layout::decode_segment_header(bytes.value());
-            !header.ok() && header.error().code == Errc::invalid) {
-            return header.error();
-        }
-        Walk walk = Walk::of(bytes.value(), index);
-        scan.highest_generation = std::max(scan.highest_generation, walk.highest_generation);
-        for (const auto* batches : {&walk.chain, &walk.loose}) {
-            for (const BatchPlace& batch : *batches) {
-                scan.highest_lsn = std::max(scan.highest_lsn, batch.lsn);
-                if (batch.lsn > checkpoint.lsn) {
-                    later.push_back(batch);
-                }
-            }
-        }
-        const bool ours = walk.header && walk.header->journal == checkpoint.journal;
-        if (ours && !walk.chain.empty() && walk.chain.back().lsn > checkpoint.lsn) {
-            live.emplace(walk.header->first_lsn, std::move(walk));
-        }
+    auto walked = walk_segments(checkpoint);
+    if (!walked.ok()) {
+        return walked.error();
     }
-
-    std::uint64_t expected = checkpoint.lsn + 1;
-    std::optional<std::pair<std::uint64_t, std::uint32_t>> predecessor;  // generation, crc
-    for (const auto& [first_lsn, walk] : live) {
-        const bool follows =
-            !predecessor
-            || (first_lsn == expected && walk.header->previous_generation == predecessor->first
-                && walk.header->previous_crc == predecessor->second);
-        if (first_lsn > expected || !follows) {
-            break;
-        }
-        for (const BatchPlace& batch : walk.chain) {
-            if (batch.lsn == expected) {
-                scan.chain.push_back(batch);
-                ++expected;
-            }
-        }
-        // read() finds them from now on, as if this process had written them.
-        Segment& segment = *segments_[walk.chain.front().segment];
-        segment.generation = walk.header->generation;
-        segment.first_lsn = first_lsn;
-        segment.last_lsn = walk.chain.back().lsn;
-        predecessor = {walk.header->generation, walk.chain.back().crc};
-    }
-
-    durable_lsn_ = expected - 1;
-    TailEvidence evidence;
-    std::sort(later.begin(), later.end(), [](const BatchPlace& left, const BatchPlace& right) {
-        return left.lsn < right.lsn;
-    });
-    for (const BatchPlace& batch : later) {
-        if (batch.lsn >= expected) {
-            evidence.later_batch_seen = true;
-            evidence.missing_batch_was_synced =
-                evidence.missing_batch_was_synced || batch.synced_lsn >= expected;
-            scan.severed.push_back(batch);
-        }
-    }
-    const TailRule& rule = judge_tail(evidence);
-    scan.verdict = rule.verdict;
-    scan.rule = rule.name;
-    if (scan.verdict != TailVerdict::damaged) {
-        scan.severed.clear();
-    }
+    Remains& remains = walked.value();
+    scan.highest_lsn = remains.highest_lsn;
+    scan.highest_generation = remains.highest_generation;
+    scan.chain = join_segments(remains, checkpoint.lsn + 1);
+    durable_lsn_ = checkpoint.lsn + scan.chain.size();
+    judge_end(scan, std::move(remains.later), durable_lsn_ + 1);
     return scan;
 }
 
@@ -436,7 +468,7 @@ Status Journal::begin_segment() {
     return Done{};
 }
 
-Error Journal::latch(Error error) {
+Error Journal::latch(const Error& error) {
     failure_ = Error{Errc::closed, error.os_errno, "the journal failed: " + error.context};
     return *failure_;
 }

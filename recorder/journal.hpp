@@ -93,10 +93,10 @@ public:
     // Makes a further segment when none is free, so that write() need not.
     [[nodiscard]] Status prepare_spare();
 
-    // Visits the payloads of the batches from `from` to `to`, both included, all of them durable.
+    // Visits the payloads of the batches from `from_lsn` to `to_lsn`, both included, all of them durable.
     // Errc::not_found when one of them has been released and overwritten meanwhile.
     using Visitor = std::function<Status(std::uint64_t lsn, std::string_view payload)>;
-    [[nodiscard]] Status read(std::uint64_t from, std::uint64_t to, const Visitor& visitor);
+    [[nodiscard]] Status read(std::uint64_t from_lsn, std::uint64_t to_lsn, const Visitor& visitor);
 
     [[nodiscard]] std::uint64_t durable_lsn() const { return durable_lsn_.load(); }
     [[nodiscard]] bool has_segments() const;
@@ -115,13 +115,17 @@ private:
         std::int64_t size = 0;
     };
     struct Walk;
+    struct Remains;
 
     Journal(Directory& directory, JournalLimits limits, Random random);
     [[nodiscard]] Status make_segment();
     [[nodiscard]] Status begin_segment();
     [[nodiscard]] Result<std::string> read_segment(Segment& segment);
     [[nodiscard]] Result<bool> written_since(std::uint64_t generation);
-    [[nodiscard]] Error latch(Error error);
+    [[nodiscard]] Result<Remains> walk_segments(const layout::CheckpointRecord& checkpoint);
+    [[nodiscard]] std::vector<BatchPlace>
+    join_segments(const Remains& remains, std::uint64_t expected);
+    [[nodiscard]] Error latch(const Error& error);
     [[nodiscard]] std::optional<std::size_t> free_segment() const;
 
     Directory& directory_;

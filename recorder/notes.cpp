@@ -101,7 +101,7 @@ KnownItem name_item(Json item, char letter, std::int64_t turn, std::int64_t& las
     return named;
 }
 
-void keep_item(KnownItem item, char letter, std::deque<KnownItem>& items, std::int64_t& last) {
+void keep_item(KnownItem item, char letter, std::vector<KnownItem>& items, std::int64_t& last) {
     last = std::max(last, number_in(item.id, letter));
     const auto same = std::find_if(
         items.begin(), items.end(), [&](const KnownItem& known) { return known.id == item.id; });
@@ -110,7 +110,7 @@ void keep_item(KnownItem item, char letter, std::deque<KnownItem>& items, std::i
     }
     items.push_back(std::move(item));
     if (items.size() > max_decisions) {
-        items.pop_front();
+        items.erase(items.begin());
     }
 }
 
@@ -382,7 +382,7 @@ RawJson merge_validation(const std::map<std::string, RawJson>& noted, const RawJ
 }
 
 void absorb_items(
-    const RawJson& array, char letter, std::deque<KnownItem>& items, std::int64_t& last) {
+    const RawJson& array, char letter, std::vector<KnownItem>& items, std::int64_t& last) {
     const std::optional<Json> json = parse(array.text);
     if (!json || !json->is_array()) {
         return;
@@ -612,7 +612,7 @@ std::string quote_tail(std::string_view tail) {
     return std::string(layout::utf8_suffix(text, output_tail_bytes_max));
 }
 
-std::string join_items(const std::deque<KnownItem>& items) {
+std::string join_items(const std::vector<KnownItem>& items) {
     std::string text = "[";
     for (const KnownItem& item : items) {
         if (text.size() > 1) {

@@ -79,7 +79,7 @@ void absorb(const layout::TurnState& state, Knowledge& knowledge);
 [[nodiscard]] std::string quote_tail(std::string_view tail);
 
 // "[a,b,c]" and {"name":value,…}; the latter empty when there is no value.
-[[nodiscard]] std::string join_items(const std::deque<KnownItem>& items);
+[[nodiscard]] std::string join_items(const std::vector<KnownItem>& items);
 [[nodiscard]] layout::RawJson join_values(const NamedValues& values);
 
 }  // namespace relay::recorder

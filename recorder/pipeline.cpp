@@ -27,6 +27,14 @@ constexpr std::int64_t retry_room_ms = 500;
 constexpr std::size_t gather_items_min = 4;
 constexpr std::int64_t gather_share = 4;
 
+// The io thread commits by itself while the last commit took no longer than this, no more than this much
+// at a time, and applies no more than this many changes at a time.
+constexpr std::int64_t prompt_commit_us = 2'000;
+constexpr std::string_view device_prefix = "dev:";
+
+constexpr std::size_t commit_here_bytes_max = std::size_t{256} * 1024;
+constexpr std::size_t apply_here_items_max = 64;
+
 // While anything is under way, how often disks are looked at that may have stopped answering.
 constexpr std::int64_t stall_look_ms = 1'000;
 
@@ -57,12 +65,6 @@ std::string with_claim(std::string_view change, layout::Claim claim) {
     return out;
 }
 
-std::int64_t microseconds_since(std::chrono::steady_clock::time_point begin) {
-    return std::chrono::duration_cast<std::chrono::microseconds>(
-               std::chrono::steady_clock::now() - begin)
-        .count();
-}
-
 }  // namespace
 
 Pipeline::Pipeline(
@@ -70,15 +72,33 @@ Pipeline::Pipeline(
     : disk_(disk), clock_(clock), listener_(listener), limits_(limits) {
 }
 
-// Sessions share a volume when their anchors lie on the same file system. An anchor that cannot be
-// reached gets one of its own, named by its path.
+// Sessions share a volume when they lie on the same file system. One that cannot be reached gets one of
+// its own, named by its anchor.
 std::string Pipeline::volume_name(Disk& disk, const layout::Claim& claim) {
-    if (auto anchor = disk.open_directory(claim.anchor); anchor.ok()) {
-        if (auto stat = anchor.value()->stat(); stat.ok()) {
-            return "dev:" + std::to_string(stat.value().device);
+    if (auto place = open_place(disk, claim); place.ok()) {
+        if (auto stat = place.value()->stat(); stat.ok()) {
+            return volume_name(stat.value());
         }
     }
-    return "path:" + claim.anchor;
+    return volume_name(claim);
+}
+
+std::string Pipeline::volume_name(const layout::Claim& unreachable) {
+    return "path:" + unreachable.anchor;
+}
+
+// A disk may be mounted at two places, and read-only at one of them, by a sandbox for example. What is refused there must
+// not make the rest of the disk sick.
+std::string Pipeline::volume_name(const FileStat& stat) {
+    return std::string(device_prefix) + std::to_string(stat.device)
+           + (stat.read_only ? ":read-only" : "");
+}
+
+// 0 when the name does not tell.
+std::uint64_t Pipeline::device_of(const std::string& volume_name) {
+    return volume_name.starts_with(device_prefix)
+               ? std::stoull(volume_name.substr(device_prefix.size()))
+               : 0;
 }
 
 std::shared_ptr<SessionFiles> Pipeline::files_for(
@@ -90,7 +110,7 @@ std::shared_ptr<SessionFiles> Pipeline::files_for(
             return known;
         }
     }
-    const std::shared_ptr<Volume> volume = find_or_add_volume(volume_name, claim.anchor);
+    const std::shared_ptr<Volume> volume = find_or_add_volume(volume_name, claim);
     auto files = std::make_shared<SessionFiles>(disk_, session, claim);
     files->volume = volume.get();
     volume->adopt(files, std::nullopt);
@@ -98,7 +118,7 @@ std::shared_ptr<SessionFiles> Pipeline::files_for(
 }
 
 std::shared_ptr<Volume>
-Pipeline::find_or_add_volume(const std::string& name, const std::string& anchor) {
+Pipeline::find_or_add_volume(const std::string& name, const layout::Claim& place) {
     const std::lock_guard guard(mutex_);
     for (const auto& volume : volumes_) {
         if (volume->name() == name) {
@@ -115,7 +135,8 @@ Pipeline::find_or_add_volume(const std::string& name, const std::string& anchor)
             .dispatched_lsn = dispatched_lsn_,
             .open_sessions_max = limits_.open_sessions_max},
         name,
-        anchor);
+        place);
+    volume->expect_device(device_of(name));
     volume->resume_at(dispatched_lsn_.load(), 0);
     volumes_.push_back(volume);
     return volume;
@@ -128,12 +149,37 @@ void Pipeline::submit(WorkItem item) {
         item.change = with_claim(item.change, item.files->initial_claim);
     }
     item.files->announced = true;
-    queue_.push(std::move(item));
+    if (queue_.push(std::move(item))) {
+        listener_.submitted();
+    }
 }
 
 Pipeline::Commit Pipeline::commit_step() {
-    const auto room = static_cast<std::size_t>(
-        std::min<std::int64_t>(limits_.batch_bytes_max, journal_->payload_bytes_max()));
+    return commit(static_cast<std::size_t>(limits_.batch_bytes_max), Volume::Where::later);
+}
+
+bool Pipeline::is_prompt() const {
+    return last_commit_us_ <= prompt_commit_us;
+}
+
+Pipeline::Commit Pipeline::commit_here() {
+    if (queue_.is_handed_over()) {
+        return Commit::idle;
+    }
+    if (!is_prompt()) {
+        queue_.hand_over();
+        return Commit::idle;
+    }
+    const Commit outcome = commit(commit_here_bytes_max, Volume::Where::here);
+    if (outcome == Commit::blocked || (outcome == Commit::done && queue_.size() > 0)) {
+        queue_.hand_over();
+    }
+    return outcome;
+}
+
+Pipeline::Commit Pipeline::commit(std::size_t bytes_max, Volume::Where where) {
+    const auto room = static_cast<std::size_t>(std::min<std::int64_t>(
+        static_cast<std::int64_t>(bytes_max), journal_->payload_bytes_max()));
     std::vector<WorkItem> items = queue_.take(room);
     if (items.empty()) {
         return Commit::idle;
@@ -146,10 +192,10 @@ Pipeline::Commit Pipeline::commit_step() {
     for (const WorkItem& item : items) {
         batch_ += item.change;
     }
-    const auto begin = std::chrono::steady_clock::now();
+    const std::int64_t begin_us = clock_.steady_us();
     Result<std::uint64_t> written = journal_->write(batch_);
     if (written.ok()) {
-        last_commit_us_ = microseconds_since(begin);
+        last_commit_us_ = clock_.steady_us() - begin_us;
         last_batch_items_ = items.size();
         starved_since_ms_.reset();
         sync_latency_.add(last_commit_us_);
@@ -157,7 +203,7 @@ Pipeline::Commit Pipeline::commit_step() {
             item.lsn = written.value();
         }
         const std::size_t count = items.size();
-        dispatch(std::move(items));
+        dispatch(std::move(items), where);
         batches_.fetch_add(1, std::memory_order_relaxed);
         changes_.fetch_add(count);  // after dispatch(): a checkpoint begun now covers them
         return Commit::done;
@@ -197,7 +243,9 @@ void Pipeline::refuse(std::vector<WorkItem> items, Verdict verdict, const std::s
     }
 }
 
-void Pipeline::dispatch(std::vector<WorkItem> items) {
+// Where::here is for what lies on the journal's own disk alone: should that hang, the journal does, too,
+// and nobody waits who would not have to anyway.
+void Pipeline::dispatch(std::vector<WorkItem> items, Volume::Where where) {
     const std::uint64_t lsn = items.front().lsn;
     std::vector<std::pair<Volume*, std::vector<WorkItem>>> parts;
     for (WorkItem& item : items) {
@@ -212,7 +260,9 @@ void Pipeline::dispatch(std::vector<WorkItem> items) {
         part->second.push_back(std::move(item));
     }
     for (auto& [volume, part] : parts) {
-        volume->enqueue(std::move(part));
+        const bool here = where == Volume::Where::here && volume->name() == journal_volume_
+                          && part.size() <= apply_here_items_max;
+        volume->enqueue(std::move(part), here ? Volume::Where::here : Volume::Where::later);
     }
     dispatched_lsn_ = lsn;
     const std::lock_guard guard(mutex_);
@@ -225,6 +275,12 @@ void Pipeline::dispatch(std::vector<WorkItem> items) {
 // With one client there is nothing to gather. With many, a wait of a fraction of a sync pays: without it
 // the clients fall into two halves that take turns.
 void Pipeline::wait_commit() {
+    if (is_prompt()) {
+        queue_.give_back();
+        if (queue_.size() > 0) {
+            listener_.submitted();
+        }
+    }
     queue_.wait();
     if (last_batch_items_ >= gather_items_min) {
         queue_.gather(last_batch_items_, std::chrono::microseconds(last_commit_us_ / gather_share));
@@ -419,11 +475,9 @@ std::uint64_t Pipeline::request_checkpoint() {
 Status Pipeline::finish() {
     const std::uint64_t lsn = dispatched_lsn_.load();
     for (const auto& volume : volumes()) {
-        if (!volume->sick()) {
-            static_cast<void>(volume->sync_step());  // what an unfinished checkpoint left
-            volume->request_sync();
-            static_cast<void>(volume->apply_step());
-            static_cast<void>(volume->sync_step());
+        volume->request_sync();
+        while (!volume->sick()
+               && (volume->seal_step() || volume->apply_step() || volume->sync_step())) {
         }
         if (volume->synced_lsn() < lsn) {
             if (Status spilled = volume->spill_to(lsn); !spilled.ok()) {

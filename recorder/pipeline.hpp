@@ -39,8 +39,8 @@ struct PipelineLimits {
 // listener. No threads of its own: the daemon drives the steps from threads, the simulation from one
 // deterministic scheduler. Recovery (recovery.hpp) makes it; until then nothing may be submitted.
 //
-// Threads: submit() and the files_for() family from one (io); commit_step() from one; checkpoint_step()
-// from one; each volume's steps as volume.hpp says.
+// Threads: submit(), commit_here() and the files_for() family from one (io); commit_step() from the one
+// whose turn it is; checkpoint_step() from one; each volume's steps as volume.hpp says.
 class Pipeline {
 public:
     Pipeline(Disk& disk, const Clock& clock, PipelineListener& listener, PipelineLimits limits);
@@ -48,6 +48,8 @@ public:
     // The file system that a session of this place is on. Asks the disk, so it may wait: not for the
     // io thread. An anchor that cannot be reached has a name of its own.
     [[nodiscard]] static std::string volume_name(Disk& disk, const layout::Claim& claim);
+    [[nodiscard]] static std::string volume_name(const FileStat& stat);
+    [[nodiscard]] static std::string volume_name(const layout::Claim& unreachable);
 
     // -- io thread
     // The session's files on the volume of this name; new ones for a new session. Touches no disk.
@@ -55,7 +57,7 @@ public:
     files_for(const layout::Ulid& session, const layout::Claim& claim, const std::string& volume);
     void submit(WorkItem item);
 
-    // -- commit thread: one batch, one write, one sync, and off to the volumes.
+    // -- whoever's turn it is: one batch, one write, one sync, and off to the volumes.
     enum class Commit {
         idle,     // nothing waits
         done,     // a batch is durable
@@ -63,6 +65,13 @@ public:
         failed,   // the journal has latched a failure; every item was answered so
     };
     Commit commit_step();
+
+    // io thread, after PipelineListener::submitted(): commits what waits, and applies what lies on the
+    // journal's own disk, here and now, because every change of threads would cost as much as a tenth of
+    // the sync. When the journal is not that quick, the commit thread is handed the work instead.
+    Commit commit_here();
+
+    // -- commit thread
     void wait_commit();
     void wait_for_room();  // until a checkpoint ended or stop()
 
@@ -115,9 +124,12 @@ private:
         bool spilled = false;  // a volume could not be synced
     };
 
+    [[nodiscard]] static std::uint64_t device_of(const std::string& volume_name);
     [[nodiscard]] std::shared_ptr<Volume>
-    find_or_add_volume(const std::string& name, const std::string& anchor);
-    void dispatch(std::vector<WorkItem> items);
+    find_or_add_volume(const std::string& name, const layout::Claim& place);
+    [[nodiscard]] Commit commit(std::size_t bytes_max, Volume::Where where);
+    [[nodiscard]] bool is_prompt() const;
+    void dispatch(std::vector<WorkItem> items, Volume::Where where);
     void refuse(std::vector<WorkItem> items, Verdict verdict, const std::string& reason);
     [[nodiscard]] bool checkpoint_due() const;
     void begin_checkpoint();
@@ -142,13 +154,15 @@ private:
     std::unique_ptr<Journal> journal_;
     std::unique_ptr<Spill> spill_;
     layout::JournalId journal_id_{};
+    std::string journal_volume_;  // the name of the file system that the journal is on
 
     CommitQueue queue_;
-    std::string batch_;  // commit thread: the buffer of the batch being written
-    std::optional<std::int64_t> starved_since_ms_;  // commit thread: the journal's disk is full
-    Verdict failure_verdict_ = Verdict::failed;     // commit thread
-    std::size_t last_batch_items_ = 0;              // commit thread
-    std::int64_t last_commit_us_ = 0;               // commit thread
+    // Whose turn it is to commit.
+    std::string batch_;                             // the buffer of the batch being written
+    std::optional<std::int64_t> starved_since_ms_;  // the journal's disk is full
+    Verdict failure_verdict_ = Verdict::failed;
+    std::size_t last_batch_items_ = 0;
+    std::atomic<std::int64_t> last_commit_us_ = 0;
     std::atomic<std::uint64_t> dispatched_lsn_ = 0;
     std::atomic<std::uint64_t> batches_ = 0;
     std::atomic<std::uint64_t> changes_ = 0;

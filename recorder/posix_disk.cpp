@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recorder/posix_disk.hpp"
 
+#include "recorder/sync_crew.hpp"
 #include "recorder/unique_fd.hpp"
 
 #include <dirent.h>
@@ -11,14 +12,16 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 namespace relay::recorder {
@@ -30,11 +33,7 @@ constexpr mode_t file_mode = 0600;
 constexpr mode_t directory_mode = 0700;
 constexpr mode_t permission_bits = 0777;
 constexpr int lowest_fd = 3;
-
-// Not in every linux/magic.h.
-constexpr std::uint32_t cifs_magic = 0xFF534D42;
-constexpr std::uint32_t smb2_magic = 0xFE534D42;
-constexpr std::uint32_t ceph_magic = 0x00C36400;
+constexpr std::size_t sync_helpers = 3;  // more of them gain nothing on two cores
 
 Errc code_of(int number) {
     switch (number) {
@@ -46,6 +45,7 @@ Errc code_of(int number) {
         return Errc::not_found;
     case EEXIST:
         return Errc::exists;
+    case EISDIR:  // a directory where a file of ours should be
     case ELOOP:
         return Errc::unsafe;
     default:
@@ -72,8 +72,8 @@ Error not_ours(std::string_view verb, std::string_view object, std::string_view 
 
 Error open_refused(std::string_view object, int number) {
     Error error = refused("open", object, number);
-    // Where a file of ours should be: a way out, a directory, a socket.
-    if (number == EXDEV || number == EISDIR || number == ENXIO) {
+    // Where a file of ours should be: a way out, a socket.
+    if (number == EXDEV || number == ENXIO) {
         error.code = Errc::unsafe;
     }
     return error;
@@ -237,6 +237,22 @@ Result<Place> place_of(int directory, std::string_view name, std::string_view ve
     return place;
 }
 
+std::string_view parent_of(std::string_view name) {
+    const std::size_t slash = name.rfind('/');
+    return name.substr(0, slash == std::string_view::npos ? 0 : slash);
+}
+
+// A name in the directory of `place`, which stays open for it.
+Result<Place> beside(const Place& place, std::string_view name, std::string_view verb) {
+    if (!plain_name(name)) {
+        return not_ours(verb, name, "the name leads elsewhere");
+    }
+    Place there;
+    there.directory = place.directory;
+    there.last = name.substr(name.rfind('/') + 1);  // npos + 1 is 0: all of it
+    return there;
+}
+
 // The umask and default ACLs may have cut or widened what was asked for at birth.
 int give_mode(int fd, mode_t mode) {
     struct stat found {};
@@ -368,78 +384,6 @@ Result<std::unique_ptr<File>> open_or_create(int directory, const std::string& n
     }
 }
 
-bool has_option(std::string_view options, std::string_view wanted) {
-    while (!options.empty()) {
-        const std::size_t comma = options.find(',');
-        if (options.substr(0, comma) == wanted) {
-            return true;
-        }
-        options.remove_prefix(comma == std::string_view::npos ? options.size() : comma + 1);
-    }
-    return false;
-}
-
-// `line` is one of /proc/self/mountinfo: "36 35 0:30 / /mnt rw shared:1 - overlay none
-// rw,volatile". The kernel escapes blanks inside fields, so the last field is everything after the
-// last blank.
-bool is_volatile_mount(std::string_view line, std::uint64_t mount_id) {
-    if (!line.starts_with(std::to_string(mount_id) + " ")) {
-        return false;
-    }
-    const std::string_view options = line.substr(line.rfind(' ') + 1);
-    return has_option(options, "volatile") || has_option(options, "fsync=volatile");
-}
-
-Result<std::string> read_whole(const char* path) {
-    const UniqueFd fd(above_standard_streams(::open(path, O_RDONLY | O_CLOEXEC)));
-    if (!fd.valid()) {
-        return refused("open", path, errno);
-    }
-    std::string text;
-    std::array<char, 4096> buffer{};
-    while (true) {
-        const ssize_t count =
-            uninterrupted([&] { return ::read(fd.get(), buffer.data(), buffer.size()); });
-        if (count < 0) {
-            return refused("read", path, errno);
-        }
-        if (count == 0) {
-            return text;
-        }
-        text.append(buffer.data(), static_cast<std::size_t>(count));
-    }
-}
-
-// An overlay mounted volatile answers every sync with success and does nothing.
-Result<Durability> overlay_durability(int fd, std::string_view object) {
-    struct statx found {};
-    if (::statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &found) != 0) {
-        return refused("stat", object, errno);
-    }
-    const Result<std::string> mounts = read_whole("/proc/self/mountinfo");
-    if (!mounts.ok()) {
-        return mounts.error();
-    }
-    std::string_view rest = mounts.value();
-    while (!rest.empty()) {
-        const std::size_t end = rest.find('\n');
-        if (is_volatile_mount(rest.substr(0, end), found.stx_mnt_id)) {
-            return Durability::memory;
-        }
-        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-    }
-    return Durability::synced;
-}
-
-// The kernel's magic numbers have 32 bits; f_type is wider and may be sign-extended.
-Result<std::uint32_t> file_system_magic(int fd, std::string_view object) {
-    struct statfs found {};
-    if (uninterrupted([&] { return ::fstatfs(fd, &found); }) != 0) {
-        return refused("statfs", object, errno);
-    }
-    return static_cast<std::uint32_t>(found.f_type);
-}
-
 class PosixDirectory final : public Directory {
 public:
     PosixDirectory(UniqueFd fd, std::string name) : fd_(std::move(fd)), name_(std::move(name)) {}
@@ -494,7 +438,9 @@ public:
         if (!source.ok()) {
             return source.error();
         }
-        Result<Place> target = place_of(fd_.get(), to, "rename");
+        Result<Place> target = parent_of(from) == parent_of(to)
+                                   ? beside(source.value(), to, "rename")
+                                   : place_of(fd_.get(), to, "rename");
         if (!target.ok()) {
             return target.error();
         }
@@ -542,7 +488,14 @@ public:
         return stat_of(found);
     }
 
-    Result<FileStat> stat() override { return stat_open(fd_.get(), name_); }
+    Result<FileStat> stat() override {
+        Result<FileStat> found = stat_open(fd_.get(), name_);
+        struct statvfs mounted {};
+        if (found.ok() && ::fstatvfs(fd_.get(), &mounted) == 0) {
+            found.value().read_only = (mounted.f_flag & ST_RDONLY) != 0;
+        }
+        return found;
+    }
 
     Result<std::vector<std::string>> list() override;
 
@@ -554,6 +507,8 @@ public:
         const int answer = uninterrupted([&] { return ::syncfs(fd_.get()); });
         return done_or("sync the file system of", name_, answer);
     }
+
+    Status sync_files(std::span<File* const> files) override;
 
     Result<std::string> path() override;
     Result<Durability> durability() override;
@@ -574,7 +529,28 @@ public:
 private:
     UniqueFd fd_;
     std::string name_;
+    std::unique_ptr<SyncCrew> crew_;  // of sync_files()
 };
+
+// The data of all of them goes out first, so that the first commit of the file system covers them all.
+Status PosixDirectory::sync_files(std::span<File* const> files) {
+    for (File* const file : files) {
+        file->start_writeback();
+    }
+    if (!crew_) {
+        crew_ = std::make_unique<SyncCrew>(sync_helpers);
+    }
+    std::mutex mutex;
+    Status answer = Done{};
+    crew_->run(files.size(), [&](std::size_t index) {
+        Status synced = files[index]->sync();
+        const std::lock_guard guard(mutex);
+        if (!synced.ok() && answer.ok()) {
+            answer = std::move(synced);
+        }
+    });
+    return answer;
+}
 
 Result<std::vector<std::string>> PosixDirectory::list() {
     // A descriptor of its own: reading moves the offset, and threads share fd_.
@@ -627,31 +603,11 @@ Result<std::string> PosixDirectory::path() {
 }
 
 Result<Durability> PosixDirectory::durability() {
-    const Result<std::uint32_t> magic = file_system_magic(fd_.get(), name_);
-    if (!magic.ok()) {
-        return magic.error();
-    }
-    switch (magic.value()) {
-    case TMPFS_MAGIC:
-    case RAMFS_MAGIC:
-        return Durability::memory;
-    case OVERLAYFS_SUPER_MAGIC:
-        return overlay_durability(fd_.get(), name_);
-    case NFS_SUPER_MAGIC:
-    case SMB_SUPER_MAGIC:
-    case V9FS_MAGIC:
-    case FUSE_SUPER_MAGIC:
-    case cifs_magic:
-    case smb2_magic:
-    case ceph_magic:
-        return Durability::network;
-    default:
-        return Durability::synced;
-    }
+    return layout::durability_of(fd_.get(), name_);
 }
 
 void PosixDirectory::prefer_in_place_writes() {
-    const Result<std::uint32_t> magic = file_system_magic(fd_.get(), name_);
+    const Result<std::uint32_t> magic = layout::file_system_magic(fd_.get(), name_);
     if (!magic.ok() || magic.value() != BTRFS_SUPER_MAGIC) {
         return;
     }

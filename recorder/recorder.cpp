@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recorder/recorder.hpp"
 
+#include "layout/event_redaction.hpp"
 #include "layout/json_writer.hpp"
 #include "recorder/process_identity.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <utility>
 
 namespace relay::recorder {
 
 using layout::Event;
+using layout::Redactor;
 using layout::Refusal;
 using layout::Ulid;
 using layout::WireError;
@@ -20,6 +23,7 @@ namespace {
 // About ten lines a second in the timeline of a session that streams.
 constexpr std::int64_t timeline_lag_max_ms = 100;
 constexpr std::int64_t meta_lag_max_ms = 1'000;
+constexpr std::int64_t held_max_ms = 150;
 
 // Outcomes of changes that nobody on a connection waits for come back under this number, so that the
 // table knows when a session's files have caught up with it.
@@ -36,6 +40,14 @@ bool is_open_to_all(const Event& event) {
     return std::holds_alternative<layout::TurnNote>(event.body)
            || std::holds_alternative<layout::SessionUpdate>(event.body)
            || std::holds_alternative<layout::SessionAttachment>(event.body);
+}
+
+// Nothing more comes of the turn's streams after it.
+bool ends_streams(const Event& event) {
+    return std::holds_alternative<layout::TurnStart>(event.body)
+           || std::holds_alternative<layout::TurnEnd>(event.body)
+           || std::holds_alternative<layout::SessionCheckpoint>(event.body)
+           || std::holds_alternative<layout::SessionEnd>(event.body);
 }
 
 Reply refused(WireError code, std::string message, const Event& event) {
@@ -98,7 +110,21 @@ void Recorder::watch_lag(Entry& entry) {
 void Recorder::adopt(SessionState state, const std::string& volume) {
     const Ulid id = state.meta.id;
     std::shared_ptr<SessionFiles> files = pipeline_.files_for(id, state.claim, volume);
+    state.client_seq = std::max(state.client_seq, files->client_seq.load());
+    state.event_seq = std::max(state.event_seq, files->event_seq.load());
     table_.emplace(id, Entry(Session(std::move(state)), std::move(files)));
+}
+
+void Recorder::refresh(SessionState state) {
+    const auto found = table_.find(state.meta.id);
+    // Not greater: read before or while the table's own last change was written.
+    if (found == table_.end() || !is_at_rest(state.meta.id)
+        || state.event_seq <= found->second.session.last_event_seq()) {
+        return;
+    }
+    state.client_seq = std::max(state.client_seq, found->second.session.last_client_seq());
+    found->second.session = Session(std::move(state));
+    found->second.files->made_anew = true;
 }
 
 void Recorder::adopt_recovered(RecoveredSession recovered) {
@@ -218,15 +244,121 @@ Reply Recorder::finish(
     return reply;
 }
 
+Reply Recorder::record(
+    Entry& entry,
+    const Event& event,
+    std::int64_t redactions,
+    const Speaker& speaker,
+    std::int64_t inflight_bytes) {
+    const std::int64_t counted = entry.session.accepts(event) ? redactions : 0;
+    entry.session.count_redactions(counted);
+    Reply reply =
+        finish(entry, entry.session.handle(event, clock_.now()), event, speaker, inflight_bytes);
+    if (counted > 0 && reply.kind == Reply::Kind::refused) {
+        entry.session.count_redactions(-counted);
+        return reply;
+    }
+    redactions_ += static_cast<std::uint64_t>(counted);
+    if (counted > 0 && entry.session.meta_lags()) {
+        submit_own(entry, entry.session.catch_up_meta(clock_.now()));
+    }
+    return reply;
+}
+
+Reply Recorder::hide_and_record(
+    Entry& entry, const Event& event, const Speaker& speaker, std::int64_t inflight_bytes) {
+    if (redactor_ && std::holds_alternative<layout::TurnBytes>(event.body)) {
+        return take_piece(entry, event, speaker, inflight_bytes);
+    }
+    settle_held(entry, ends_streams(event) ? Redactor::Rest::none : Redactor::Rest::waited);
+    const std::optional<layout::RedactedEvent> hidden =
+        redactor_ ? layout::redact_event(*redactor_, event) : std::nullopt;
+    return hidden ? record(entry, hidden->event, hidden->count, speaker, inflight_bytes)
+                  : record(entry, event, 0, speaker, inflight_bytes);
+}
+
+Reply Recorder::take_piece(
+    Entry& entry, const Event& event, const Speaker& speaker, std::int64_t inflight_bytes) {
+    const auto& piece = std::get<layout::TurnBytes>(event.body);
+    if (!entry.held.empty()) {
+        const HeldPiece& last = entry.held.back();
+        const bool numbered = event.seq && last.event.seq;
+        const bool follows =
+            std::get<layout::TurnBytes>(last.event.body).stream == piece.stream
+            && last.speaker.connection == speaker.connection
+            && (numbered ? *event.seq == *last.event.seq + 1 : !event.seq && !last.event.seq);
+        if (!follows) {
+            settle_held(entry, Redactor::Rest::waited);
+        }
+    }
+    if (entry.held.empty()) {
+        std::string hidden;
+        std::int64_t count = 0;
+        const Redactor::Verdict verdict = redactor_->judge(
+            entry.session.written_end(piece.stream),
+            piece.bytes,
+            {},
+            Redactor::Rest::unknown,
+            hidden,
+            count);
+        if (verdict == Redactor::Verdict::changed) {
+            Event without = event;
+            std::get<layout::TurnBytes>(without.body).bytes = hidden;
+            return record(entry, without, count, speaker, inflight_bytes);
+        }
+        if (verdict == Redactor::Verdict::clean || !entry.session.accepts(event)) {
+            return record(entry, event, 0, speaker, inflight_bytes);
+        }
+        entry.held_since_ms = clock_.steady_ms();
+        holding_.push_back(entry.session.id());
+    }
+    entry.held.push_back({event, std::string(piece.bytes), speaker, inflight_bytes});
+    settle_held(entry, Redactor::Rest::unknown);
+    Reply reply;
+    reply.kind = Reply::Kind::pending;
+    return reply;
+}
+
+void Recorder::settle_held(Entry& entry, Redactor::Rest rest) {
+    while (!entry.held.empty()) {
+        HeldPiece& first = entry.held.front();
+        auto& body = std::get<layout::TurnBytes>(first.event.body);
+        std::string after;
+        for (auto next = entry.held.begin() + 1;
+             next != entry.held.end() && after.size() < Redactor::context_bytes_max;
+             ++next) {
+            after.append(next->bytes, 0, Redactor::context_bytes_max);
+        }
+        std::string hidden;
+        std::int64_t count = 0;
+        body.bytes = first.bytes;
+        if (redactor_) {  // a reload may have taken it away
+            const Redactor::Verdict verdict = redactor_->judge(
+                entry.session.written_end(body.stream), first.bytes, after, rest, hidden, count);
+            if (verdict == Redactor::Verdict::undecided) {
+                return;
+            }
+            if (verdict == Redactor::Verdict::changed) {
+                body.bytes = hidden;
+            }
+        }
+        // It was accepted when it came, and since then nothing has happened to the session that would refuse it.
+        const Reply reply = record(entry, first.event, count, first.speaker, first.inflight_bytes);
+        assert(reply.kind == Reply::Kind::pending);
+        static_cast<void>(reply);
+        entry.held.erase(entry.held.begin());
+    }
+}
+
 Reply Recorder::start(
     const Event& event, SessionPlan plan, const Speaker& speaker, std::int64_t inflight_bytes) {
-    const auto& start = std::get<layout::SessionStart>(event.body);
+    const auto& wish = std::get<layout::SessionStart>(event.body);
     if (const auto known = table_.find(plan.id); known != table_.end()) {
         // A retry. The first attempt may have been acknowledged into a connection that was lost.
         Entry& entry = known->second;
         if (entry.owner != speaker.connection) {
             layout::SessionAttach again;
-            again.pid = start.pid;
+            again.pid = wish.pid;
             return attach(entry, event, again, speaker, inflight_bytes);
         }
         Reply reply;
@@ -245,9 +377,14 @@ Reply Recorder::start(
                 + std::to_string(*event.seq),
             event);
     }
-    const std::int64_t pid = start.pid.value_or(speaker.pid);
+    const std::int64_t pid = wish.pid.value_or(speaker.pid);
+    const std::optional<layout::RedactedEvent> hidden =
+        redactor_ ? layout::redact_event(*redactor_, event) : std::nullopt;
+    const auto& start = std::get<layout::SessionStart>(hidden ? hidden->event.body : event.body);
     SessionState state;
     state.meta = std::move(plan.meta);
+    state.meta.capture.redactions = hidden ? hidden->count : 0;
+    redactions_ += hidden ? static_cast<std::uint64_t>(hidden->count) : 0;
     state.meta.id = plan.id;
     state.meta.agent = start.agent;
     state.meta.command = start.command;
@@ -299,6 +436,7 @@ Reply Recorder::attach(
                 event);
         }
     }
+    settle_held(entry, Redactor::Rest::waited);
     const std::int64_t pid = attach.pid.value_or(speaker.pid);
     StepResult result =
         entry.session.attach(attach, process_identity(pid), attach.pid, clock_.now());
@@ -338,13 +476,13 @@ Reply Recorder::handle(const Event& event, const Speaker& speaker, std::int64_t 
         reply.refusal = std::move(*refusal);
         return reply;
     }
-    Reply reply =
-        finish(entry, entry.session.handle(event, clock_.now()), event, speaker, inflight_bytes);
+    Reply reply = hide_and_record(entry, event, speaker, inflight_bytes);
     drop_if_done(*event.session);
     return reply;
 }
 
 void Recorder::orphan(Entry& entry, std::string_view reason, std::int64_t grace_ms) {
+    settle_held(entry, Redactor::Rest::waited);
     entry.owner = 0;
     if (!entry.session.active() || entry.gone) {
         return;
@@ -409,6 +547,7 @@ void Recorder::noticed(const Notice& notice) {
     }
     Entry& entry = found->second;
     if (notice.gone) {
+        settle_held(entry, Redactor::Rest::waited);
         entry.gone = true;
         drop_if_done(notice.session);
         return;
@@ -434,7 +573,8 @@ void Recorder::drop_if_done(const Ulid& session) {
     }
     const Entry& entry = found->second;
     const bool over = !entry.session.active() || entry.gone;
-    if (over && entry.owner == 0 && entry.outstanding == 0 && !entry.deferred) {
+    if (over && entry.owner == 0 && entry.outstanding == 0 && entry.held.empty()
+        && !entry.deferred) {
         table_.erase(found);
     }
 }
@@ -452,6 +592,20 @@ std::optional<std::int64_t> Recorder::tick() {
     const auto come_in = [&again](std::int64_t wait_ms) {
         again = std::min(again.value_or(wait_ms), std::max<std::int64_t>(wait_ms, 1));
     };
+    for (const Ulid& id : std::exchange(holding_, {})) {
+        const auto found = table_.find(id);
+        if (found == table_.end() || found->second.held.empty()) {
+            continue;
+        }
+        Entry& entry = found->second;
+        const std::int64_t left_ms = entry.held_since_ms + held_max_ms - now;
+        if (left_ms > 0) {
+            come_in(left_ms);
+            holding_.push_back(id);
+            continue;
+        }
+        settle_held(entry, Redactor::Rest::waited);
+    }
     std::vector<Ulid> lagging = std::exchange(lagging_, {});
     for (const Ulid& id : lagging) {
         const auto found = table_.find(id);
@@ -499,6 +653,7 @@ std::optional<std::int64_t> Recorder::tick() {
 
 void Recorder::catch_up_all() {
     for (auto& [id, entry] : table_) {
+        settle_held(entry, Redactor::Rest::waited);
         if (!entry.gone && (entry.session.timeline_lags() || entry.session.meta_lags())) {
             submit_own(entry, entry.session.catch_up_meta(clock_.now()));
         }
@@ -508,6 +663,12 @@ void Recorder::catch_up_all() {
 const Session* Recorder::find(const Ulid& session) const {
     const auto found = table_.find(session);
     return found == table_.end() ? nullptr : &found->second.session;
+}
+
+bool Recorder::is_at_rest(const Ulid& session) const {
+    const auto found = table_.find(session);
+    return found != table_.end() && !found->second.session.active()
+           && found->second.outstanding == 0 && !found->second.deferred;
 }
 
 Speaker Recorder::owner_of(const Ulid& session) const {

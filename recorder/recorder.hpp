@@ -2,6 +2,7 @@
 #pragma once
 
 #include "layout/event.hpp"
+#include "layout/redactor.hpp"
 #include "layout/ulid.hpp"
 #include "recorder/clock.hpp"
 #include "recorder/pipeline.hpp"
@@ -56,12 +57,22 @@ public:
 
     void set_orphan_grace(std::int64_t grace_ms) { orphan_grace_ms_ = grace_ms; }
 
+    // Hides secrets before anything reaches the journal; null: nothing is hidden. A piece of a stream that ends inside what may be a
+    // secret waits, unrecorded and unanswered, for the next piece, for anything else that happens to its session, or for 150 ms.
+    void set_redactor(std::shared_ptr<const layout::Redactor> redactor) {
+        redactor_ = std::move(redactor);
+    }
+
     // Sessions that recovery brought back. Those whose owner is dead are sealed now; the others wait
     // for their owner to come back.
     void adopt_recovered(RecoveredSession recovered);
 
     // A session that exists on disk and is not in the table.
     void adopt(SessionState state, const std::string& volume);
+
+    // One that is at rest in the table was read from disk again. If its timeline has gone on there, by
+    // `agent-relay scrub`, what was read counts.
+    void refresh(SessionState state);
 
     // The same, once its disk has come back: treated as recovery would have treated it.
     void adopt_returned(SessionState state, const std::string& volume);
@@ -102,10 +113,13 @@ public:
     void catch_up_all();
 
     [[nodiscard]] const Session* find(const layout::Ulid& session) const;
+    // In the table, ended, and its files say all that it knows.
+    [[nodiscard]] bool is_at_rest(const layout::Ulid& session) const;
     [[nodiscard]] std::size_t active_sessions() const;
     [[nodiscard]] std::size_t sessions() const { return table_.size(); }
     [[nodiscard]] std::vector<layout::Ulid> ids() const;
     [[nodiscard]] std::uint64_t events() const { return events_; }
+    [[nodiscard]] std::uint64_t redactions() const { return redactions_; }
     // The process whose death ends the ownership, and the connection that owns; 0 when there is none.
     [[nodiscard]] Speaker owner_of(const layout::Ulid& session) const;
     // Changes whose outcome has not come back yet, of all sessions together.
@@ -117,6 +131,14 @@ public:
     [[nodiscard]] static std::optional<layout::Refusal> refusal_of(const Outcome& outcome);
 
 private:
+    // A piece of a stream that waits for what follows it.
+    struct HeldPiece {
+        layout::Event event;  // its body's view is set when it is recorded
+        std::string bytes;
+        Speaker speaker;
+        std::int64_t inflight_bytes = 0;
+    };
+
     struct Entry {
         Entry(Session begun, std::shared_ptr<SessionFiles> opened)
             : session(std::move(begun)), files(std::move(opened)) {}
@@ -130,6 +152,8 @@ private:
         std::int64_t outstanding = 0;  // changes whose outcome has not come back
         bool deferred = false;         // its files lag behind the journal
         bool gone = false;
+        std::vector<HeldPiece> held;  // all of one stream, in the order they came
+        std::int64_t held_since_ms = 0;
         std::optional<std::int64_t> timeline_lags_since_ms;
         std::optional<std::int64_t> meta_lags_since_ms;
     };
@@ -141,6 +165,25 @@ private:
     void await_owner(Entry& entry);
     void abandon(Entry& entry);
     void drop_if_done(const layout::Ulid& session);
+    // Hides what is secret in it, and records it.
+    [[nodiscard]] Reply hide_and_record(
+        Entry& entry,
+        const layout::Event& event,
+        const Speaker& speaker,
+        std::int64_t inflight_bytes);
+    [[nodiscard]] Reply take_piece(
+        Entry& entry,
+        const layout::Event& event,
+        const Speaker& speaker,
+        std::int64_t inflight_bytes);
+    [[nodiscard]] Reply record(
+        Entry& entry,
+        const layout::Event& event,
+        std::int64_t redactions,
+        const Speaker& speaker,
+        std::int64_t inflight_bytes);
+    // Records the held pieces as far as they are decided: all of them unless the rest is unknown.
+    void settle_held(Entry& entry, layout::Redactor::Rest rest);
     [[nodiscard]] Reply finish(
         Entry& entry,
         StepResult result,
@@ -162,12 +205,15 @@ private:
 
     Pipeline& pipeline_;
     const Clock& clock_;
+    std::shared_ptr<const layout::Redactor> redactor_;
     std::int64_t orphan_grace_ms_ = 30'000;
     std::unordered_map<layout::Ulid, Entry> table_;
     std::unordered_set<layout::Ulid> waiting_;
     std::vector<layout::Ulid> lagging_;
     std::vector<layout::Ulid> orphans_;
+    std::vector<layout::Ulid> holding_;  // have held pieces, or had
     std::uint64_t events_ = 0;
+    std::uint64_t redactions_ = 0;
     std::int64_t outstanding_ = 0;
     std::uint64_t submitted_ = 0;
 };

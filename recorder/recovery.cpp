@@ -83,6 +83,11 @@ Status Recovery::open(const RecoveryOptions& options) {
                 + " lies on tmpfs, in memory, and would not survive a power loss; put it on a disk"
                   " (journal.dir), or allow it with --unsafe-journal"};
     }
+    auto stat = journal.stat();
+    if (!stat.ok()) {
+        return stat.error();
+    }
+    pipeline.journal_volume_ = Pipeline::volume_name(stat.value());
     journal.prefer_in_place_writes();
     if (Status made = journal.make_directory(spill_directory); made.ok()) {
         if (Status synced = journal.sync(); !synced.ok()) {
@@ -135,13 +140,25 @@ Status Recovery::load_checkpoint(const RecoveryOptions& options) {
     return Done{};
 }
 
-std::shared_ptr<SessionFiles> Recovery::adopt(const Ulid& session, const layout::Claim& claim) {
-    for (const auto& volume : pipeline_.volumes()) {
-        if (auto known = volume->find(session)) {
-            return known;
+// A disk may have another number than at the checkpoint; whoever is there tells which. And where it is not
+// mounted there may be a directory of another one, which must not suffer for it.
+void Recovery::find_disks() {
+    for (const SessionMark& mark : checkpoint_.sessions) {
+        const auto place = open_place(pipeline_.disk_, mark.claim);
+        const auto stat = place.ok() ? place.value()->stat() : Result<FileStat>(place.error());
+        if (stat.ok() && SessionFiles(pipeline_.disk_, mark.session, mark.claim).directory().ok()) {
+            disks_.emplace(mark.device, stat.value().device);
         }
     }
-    return pipeline_.files_for(session, claim, Pipeline::volume_name(pipeline_.disk_, claim));
+}
+
+std::string Recovery::volume_of(const SessionMark& mark) const {
+    const auto place = open_place(pipeline_.disk_, mark.claim);
+    const auto stat = place.ok() ? place.value()->stat() : Result<FileStat>(place.error());
+    const bool known = stat.ok()
+                       && (mark.device == 0 || mark.device == stat.value().device
+                           || disks_.contains({mark.device, stat.value().device}));
+    return known ? Pipeline::volume_name(stat.value()) : Pipeline::volume_name(mark.claim);
 }
 
 // Sessions begun after the checkpoint.
@@ -158,7 +175,10 @@ Status Recovery::adopt_claims(std::string_view payload) {
                 return claim.error();
             }
             pipeline_.last_ulid_ = std::max(pipeline_.last_ulid_, change->header.session);
-            adopt(change->header.session, claim.value());
+            static_cast<void>(pipeline_.files_for(
+                change->header.session,
+                claim.value(),
+                Pipeline::volume_name(pipeline_.disk_, claim.value())));
         }
         if (effects.damaged()) {
             return Error{
@@ -175,9 +195,13 @@ Status Recovery::adopt_claims(std::string_view payload) {
 }
 
 Status Recovery::find_sessions() {
+    find_disks();
     for (const SessionMark& mark : checkpoint_.sessions) {
-        const auto files = adopt(mark.session, mark.claim);
+        const auto files = pipeline_.files_for(mark.session, mark.claim, volume_of(mark));
         files->expect(mark);
+        if (files->volume->name() == Pipeline::volume_name(mark.claim)) {
+            files->volume->expect_device(mark.device);
+        }
         files->volume->adopt(files, mark);
     }
     for (const auto* batches : {&scan_.chain, &scan_.severed}) {
@@ -342,9 +366,7 @@ Status Recovery::close_and_restart() {
     std::vector<std::pair<std::shared_ptr<Volume>, bool>> volumes;
     for (const auto& volume : pipeline.volumes()) {
         volume->request_sync();
-        if (!volume->sick()) {
-            static_cast<void>(volume->apply_step());
-            static_cast<void>(volume->sync_step());
+        while (!volume->sick() && (volume->apply_step() || volume->sync_step())) {
         }
         const bool synced = volume->synced_lsn() >= base && !volume->sick();
         if (!synced) {
@@ -411,7 +433,8 @@ void Recovery::load_sessions() {
                 continue;
             }
             if (!state.ok()) {
-                files->finished = true;
+                // One that may be readable tomorrow keeps its numbers until then.
+                files->finished = state.error().code != Errc::io;
                 report_.remarks.push_back(
                     name + " cannot be read and is left as it is: " + state.error().context);
                 continue;

@@ -9,7 +9,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace relay::recorder {
@@ -57,7 +59,8 @@ private:
     [[nodiscard]] Status open(const RecoveryOptions& options);
     [[nodiscard]] Status load_checkpoint(const RecoveryOptions& options);
     [[nodiscard]] Status find_sessions();
-    std::shared_ptr<SessionFiles> adopt(const layout::Ulid& session, const layout::Claim& claim);
+    void find_disks();
+    [[nodiscard]] std::string volume_of(const layout::SessionMark& mark) const;
     [[nodiscard]] Status adopt_claims(std::string_view payload);
     [[nodiscard]] Status place_volumes();
     [[nodiscard]] Status keep_damaged_journal();
@@ -71,6 +74,7 @@ private:
     Pipeline& pipeline_;
     RecoveryReport report_;
     layout::CheckpointRecord checkpoint_;
+    std::set<std::pair<std::uint64_t, std::uint64_t>> disks_;  // number at the checkpoint, and now
     JournalScan scan_;
     std::uint64_t end_lsn_ = 0;  // of the unbroken chain
     std::vector<layout::Ulid> damaged_;

@@ -8,7 +8,6 @@
 #include "recorder/notes.hpp"
 #include "recorder/resume_builder.hpp"
 
-#include <algorithm>
 #include <cassert>
 #include <type_traits>
 #include <utility>
@@ -288,6 +287,23 @@ StepResult Session::handle(const layout::Event& event, Timestamp now) {
     return result;
 }
 
+bool Session::accepts(const layout::Event& event) const {
+    return !(event.seq && *event.seq <= state_.client_seq) && !refuse(event);
+}
+
+std::string_view Session::written_end(layout::Stream stream) const {
+    if (!state_.turn) {
+        return {};
+    }
+    const bool is_output = stream == layout::Stream::output;
+    return is_output ? state_.turn->output.tail : state_.turn->stderr_log.tail;
+}
+
+void Session::count_redactions(std::int64_t count) {
+    state_.meta.capture.redactions += count;
+    meta_lags_ = meta_lags_ || count > 0;
+}
+
 std::int64_t Session::number(const Arrival& arrival) {
     if (arrival.seq) {
         state_.client_seq = *arrival.seq;
@@ -322,14 +338,12 @@ std::int64_t Session::current_or_last_turn() const {
 }
 
 void Session::append_pending(std::string& lines) {
-    const auto append = [&lines](const StreamRun& run) {
-        layout::append_stream_line(
-            lines, run.seq, run.at, run.turn, run.stream, run.channel, run.offset, run.bytes);
-    };
-    std::for_each(state_.uncovered.begin(), state_.uncovered.end(), append);
+    for (const layout::StreamRun& run : state_.uncovered) {
+        layout::append_stream_line(lines, run);
+    }
     state_.uncovered.clear();
     if (pending_) {
-        append(*pending_);
+        layout::append_stream_line(lines, *pending_);
         pending_.reset();
     }
 }
@@ -461,7 +475,7 @@ StepResult Session::take(const layout::TurnBytes& body, const Arrival& arrival) 
     writer.finish();
 
     if (!extends) {
-        pending_ = StreamRun{
+        pending_ = layout::StreamRun{
             .stream = body.stream,
             .channel = body.channel,
             .turn = turn.number,
@@ -474,9 +488,7 @@ StepResult Session::take(const layout::TurnBytes& body, const Arrival& arrival) 
     pending_->seq = seq;
     pending_->at = arrival.now;
     file.grow(body.bytes);
-    if (is_output) {
-        file.keep_tail(body.bytes);
-    }
+    file.keep_tail(body.bytes);
     meta_lags_ = true;
     return result;
 }

@@ -5,11 +5,11 @@
 #include "layout/event.hpp"
 #include "layout/journal_change.hpp"
 #include "layout/sha256.hpp"
+#include "layout/timeline.hpp"
 #include "layout/timestamp.hpp"
 #include "layout/ulid.hpp"
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -36,24 +36,13 @@ using StepResult = std::variant<Step, layout::Refusal>;
 struct GrowingFile {
     std::int64_t bytes = 0;
     layout::Sha256 hash;
-    std::string tail;  // the last bytes, a little more than output_tail_bytes_max; only of output
+    std::string tail;  // the last bytes, a little more than output_tail_bytes_max
 
     // Counts and hashes what is appended to the file.
     void grow(std::string_view more);
     void keep_tail(std::string_view more);
 };
 inline constexpr std::size_t output_tail_bytes_max = 2048;
-
-// A run of one stream's bytes that the timeline has not named yet.
-struct StreamRun {
-    layout::Stream stream = layout::Stream::output;
-    layout::Channel channel = layout::Channel::text;
-    std::int64_t turn = 0;
-    std::int64_t offset = 0;
-    std::int64_t bytes = 0;
-    std::int64_t seq = 0;  // of its last event
-    layout::Timestamp at;  // of its last event
-};
 
 // The turn that is running.
 struct OpenTurn {
@@ -85,8 +74,8 @@ struct KnownItem {
 
 // What the handoff packet is built from, carried over the turns. Bounded.
 struct Knowledge {
-    std::deque<KnownItem> decisions;                   // newest last, at most max_decisions
-    std::deque<KnownItem> blockers;                    // newest last, at most max_decisions
+    std::vector<KnownItem> decisions;                  // newest last, at most max_decisions
+    std::vector<KnownItem> blockers;                   // newest last, at most max_decisions
     std::map<std::string, std::string> touched_files;  // path -> status, at most 4096
     std::map<std::string, layout::RawJson> validation;  // name -> {"value":…,"source":…,"turn":…}
     std::optional<std::string> next_task;               // stays until another one is said
@@ -109,7 +98,7 @@ struct SessionState {
     std::set<std::string> attachments;  // names in use under attachments/
     std::vector<std::string> lineage;   // ids from the root to the parent
     // Bytes of the open turn's streams that a crash kept out of the timeline; the next step names them.
-    std::vector<StreamRun> uncovered;
+    std::vector<layout::StreamRun> uncovered;
 };
 
 inline constexpr std::size_t max_decisions = 12;
@@ -137,6 +126,15 @@ public:
     // nothing and uses up no seq. A duplicate has an empty change; its first record may still be on the
     // way to the journal, so its ack has to wait for what was stepped before.
     [[nodiscard]] StepResult handle(const layout::Event& event, layout::Timestamp now);
+
+    // Whether handle() would record it now: neither refused nor a duplicate.
+    [[nodiscard]] bool accepts(const layout::Event& event) const;
+
+    // The end of what the open turn has of this stream, a few hundred bytes; empty without one.
+    [[nodiscard]] std::string_view written_end(layout::Stream stream) const;
+
+    // Placeholders in what was just stepped. meta.json lags behind by them.
+    void count_redactions(std::int64_t count);
 
     // A new owner. Refused with `ended` when the session is not active and `reopen` is not asked for.
     [[nodiscard]] StepResult attach(
@@ -226,7 +224,7 @@ private:
     Step write_own(std::string_view lines, layout::Timestamp now);
 
     SessionState state_;
-    std::optional<StreamRun> pending_;
+    std::optional<layout::StreamRun> pending_;  // not named by the timeline yet
     bool meta_lags_ = false;
     // The open turn's files, so that a chunk costs no name.
     std::string output_name_;

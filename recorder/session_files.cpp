@@ -16,7 +16,7 @@ using layout::SessionMark;
 namespace {
 
 constexpr std::string_view gitignore_text = "*\n!config.toml\n";
-constexpr std::size_t copy_piece_bytes = 64 * 1024;
+constexpr std::size_t copy_piece_bytes = std::size_t{64} * 1024;
 
 // meta.json and resume.json change over a session's life; every other replaced file is written once.
 bool is_rewritten(std::string_view name) {
@@ -64,16 +64,26 @@ Status copy_bytes(File& source, File& target, std::int64_t size) {
     return Done{};
 }
 
-// Makes each component of `path` below `anchor` that is missing and opens the last one.
-Result<std::unique_ptr<Directory>>
-make_path(std::unique_ptr<Directory> anchor, std::string_view path) {
-    std::unique_ptr<Directory> here = std::move(anchor);
+// Makes each component of `path` below `here` that is missing and opens the last one. On this device, or
+// on any (0): while a disk is not mounted there may be a directory of another one in its place.
+Result<std::unique_ptr<Directory>> make_path(
+    std::unique_ptr<Directory> here,
+    std::string_view path,
+    const std::string& place,
+    std::uint64_t device) {
     while (!path.empty()) {
         const std::size_t slash = path.find('/');
         const std::string_view name = path.substr(0, slash);
         path.remove_prefix(slash == std::string_view::npos ? path.size() : slash + 1);
         auto next = here->open_directory(name);
         if (!next.ok() && next.error().code == Errc::not_found) {
+            auto stat = here->stat();
+            if (!stat.ok()) {
+                return stat.error();
+            }
+            if (device != 0 && stat.value().device != device) {
+                return not_mounted(place);
+            }
             if (Status made = here->make_directory(name);
                 !made.ok() && made.error().code != Errc::exists) {
                 return made.error();
@@ -86,6 +96,19 @@ make_path(std::unique_ptr<Directory> anchor, std::string_view path) {
         here = std::move(next.value());
     }
     return here;
+}
+
+// What stands under a temporary name of the store is the leftover of a crash: it was never anything but
+// ours. False when somebody put a directory there, which stays.
+Result<bool> clear_temporary(Directory& store, std::string_view temporary) {
+    Status removed = store.remove(temporary);
+    if (removed.ok() || removed.error().code == Errc::not_found) {
+        return true;
+    }
+    if (removed.error().code == Errc::unsafe) {
+        return false;
+    }
+    return removed.error();
 }
 
 Status remove_temporaries_in(Directory& directory) {
@@ -105,6 +128,10 @@ Status remove_temporaries_in(Directory& directory) {
 
 }  // namespace
 
+Error not_mounted(const std::string& place) {
+    return Error{Errc::io, 0, "the file system at " + place + " is not mounted"};
+}
+
 SessionFiles::SessionFiles(Disk& disk, const layout::Ulid& session, layout::Claim claim)
     : id(session), initial_claim(std::move(claim)), disk_(disk), claim_(initial_claim) {
 }
@@ -118,10 +145,10 @@ void SessionFiles::expect(const SessionMark& mark) {
     announced = true;
 }
 
-Status SessionFiles::apply_claim(const layout::Claim& claim) {
+Status SessionFiles::apply_claim(const layout::Claim& claim, std::uint64_t device) {
     if (claim.create && !directory_) {
         claim_ = claim;
-        return make_directories(claim);
+        return make_directories(claim, device);
     }
     if (Status opened = open_directory(); !opened.ok()) {
         claim_ = claim;
@@ -131,12 +158,12 @@ Status SessionFiles::apply_claim(const layout::Claim& claim) {
     return Done{};
 }
 
-Status SessionFiles::make_directories(const layout::Claim& claim) {
+Status SessionFiles::make_directories(const layout::Claim& claim, std::uint64_t device) {
     auto anchor = disk_.open_directory(claim.anchor);
     if (!anchor.ok()) {
         return anchor.error();
     }
-    auto store = make_path(std::move(anchor.value()), claim.below);
+    auto store = make_path(std::move(anchor.value()), claim.below, claim.anchor, device);
     if (!store.ok()) {
         return store.error();
     }
@@ -146,7 +173,7 @@ Status SessionFiles::make_directories(const layout::Claim& claim) {
         }
     }
     const std::string path = "sessions/" + id.text();
-    auto session = make_path(std::move(store.value()), path);
+    auto session = make_path(std::move(store.value()), path, claim.anchor, device);
     if (!session.ok()) {
         return session.error();
     }
@@ -165,8 +192,9 @@ Status SessionFiles::write_gitignore(Directory& store) {
         return present.ok() ? Status(Done{}) : Status(present.error());
     }
     const std::string temporary = layout::temporary_file(name);
-    // A leftover of a crash: it was never anything but ours.
-    static_cast<void>(store.remove(temporary));
+    if (auto cleared = clear_temporary(store, temporary); !cleared.ok() || !cleared.value()) {
+        return cleared.ok() ? Status(Done{}) : Status(cleared.error());
+    }
     auto file = store.open_file(temporary, OpenMode::create_exclusive);
     if (!file.ok()) {
         return file.error();
@@ -229,7 +257,32 @@ std::vector<FileConflict> SessionFiles::take_conflicts() {
     return std::exchange(conflicts_, {});
 }
 
+// Asked of the disk once while the session is open: nobody but us makes it.
+Result<bool> SessionFiles::has_recovered() {
+    if (!has_recovered_) {
+        auto stat = directory_->stat(layout::recovered_directory);
+        if (!stat.ok() && stat.error().code != Errc::not_found) {
+            return stat.error();
+        }
+        has_recovered_ = stat.ok();
+    }
+    return *has_recovered_;
+}
+
+Result<bool> SessionFiles::is_aside(const std::string& aside) {
+    auto any = has_recovered();
+    if (!any.ok() || !any.value()) {
+        return any;
+    }
+    auto stat = directory_->stat(aside);
+    if (!stat.ok() && stat.error().code != Errc::not_found) {
+        return stat.error();
+    }
+    return stat.ok();
+}
+
 Status SessionFiles::make_parent(std::string_view name) {
+    has_recovered_.reset();
     const std::size_t slash = name.rfind('/');
     if (slash == std::string_view::npos) {
         return Done{};
@@ -265,9 +318,15 @@ Result<std::unique_ptr<File>> SessionFiles::open_growing(
     std::string_view name, std::int64_t offset, ApplyMode mode, std::string& actual) {
     const std::string aside = layout::recovered_file(name);
     actual = aside;
-    if (auto moved = directory_->open_file(aside, OpenMode::existing);
-        moved.ok() || moved.error().code != Errc::not_found) {
-        return moved;
+    auto any_aside = has_recovered();
+    if (!any_aside.ok()) {
+        return any_aside.error();
+    }
+    if (any_aside.value()) {
+        if (auto moved = directory_->open_file(aside, OpenMode::existing);
+            moved.ok() || moved.error().code != Errc::not_found) {
+            return moved;
+        }
     }
     // An empty file that is there already is the one a turn began with, before we let go of its handle.
     const bool may_begin = mode == ApplyMode::replay || offset == 0;
@@ -353,8 +412,37 @@ Status SessionFiles::move_aside(Growing& growing, std::int64_t known_bytes) {
     return Done{};
 }
 
+// The way of nearly every chunk: the file is open and as we left it. One that is still linked lies in a
+// directory that is, too, unless it was moved out of it, which mark() finds. None: look more closely.
+std::optional<Status>
+SessionFiles::append_to_known(std::string_view name, std::int64_t offset, std::string_view data) {
+    const auto known = std::find_if(growing_.begin(), growing_.end(), [name](const Growing& file) {
+        return file.name == name;
+    });
+    if (known == growing_.end() || !directory_) {
+        return std::nullopt;
+    }
+    auto stat = known->file->stat();
+    if (!stat.ok() || stat.value().links == 0 || stat.value().size != offset) {
+        return std::nullopt;
+    }
+    if (data.empty()) {
+        return Done{};
+    }
+    Status written = known->file->write(offset, data);
+    if (written.ok()) {
+        known->length = std::max(known->length, offset + static_cast<std::int64_t>(data.size()));
+    }
+    return written;
+}
+
 Status SessionFiles::append(
     std::string_view name, std::int64_t offset, std::string_view data, ApplyMode mode) {
+    if (mode == ApplyMode::live) {
+        if (auto appended = append_to_known(name, offset, data)) {
+            return *appended;
+        }
+    }
     if (Status there = still_there(); !there.ok()) {
         return there;
     }
@@ -400,6 +488,38 @@ Result<std::unique_ptr<File>> SessionFiles::create_temporary(std::string_view na
     return file;
 }
 
+Result<std::unique_ptr<File>> SessionFiles::affirm(std::string_view name, std::string_view data) {
+    if (Status there = still_there(); !there.ok()) {
+        return there.error();
+    }
+    // A conflict of earlier sends it elsewhere; whatever else is in the way is publish()'s affair.
+    auto moved = directory_->stat(layout::recovered_file(name));
+    auto file = directory_->open_file(name, OpenMode::existing);
+    if (moved.ok() || !file.ok()) {
+        return std::unique_ptr<File>();
+    }
+    auto stat = file.value()->stat();
+    if (!stat.ok() || stat.value().size != static_cast<std::int64_t>(data.size())) {
+        return std::unique_ptr<File>();
+    }
+    std::string present(data.size(), '\0');
+    auto count = file.value()->read(0, present.data(), present.size());
+    if (!count.ok() || count.value() != data.size() || present != data) {
+        return std::unique_ptr<File>();
+    }
+    if (Status written = file.value()->write(0, data); !written.ok()) {
+        return written.error();
+    }
+    if (is_rewritten(name)) {
+        stat = file.value()->stat();
+        if (!stat.ok()) {
+            return stat.error();
+        }
+        replaced_[std::string(name)] = stat.value();
+    }
+    return file;
+}
+
 Result<std::unique_ptr<File>> SessionFiles::stage(std::string_view name, std::string_view data) {
     if (Status there = still_there(); !there.ok()) {
         return there.error();
@@ -425,11 +545,11 @@ Result<std::unique_ptr<File>> SessionFiles::stage(std::string_view name, std::st
 Status SessionFiles::publish(std::string_view name, const FileStat& staged, ApplyMode mode) {
     std::string target(name);
     const std::string aside = layout::recovered_file(name);
-    auto moved = directory_->stat(aside);
-    if (!moved.ok() && moved.error().code != Errc::not_found) {
+    auto moved = is_aside(aside);
+    if (!moved.ok()) {
         return moved.error();
     }
-    if (moved.ok()) {
+    if (moved.value()) {
         target = aside;  // a conflict of earlier, perhaps of an earlier process
     } else if (mode == ApplyMode::live) {
         auto present = directory_->stat(name);
@@ -491,12 +611,17 @@ Status SessionFiles::link_latest() {
         return store.error();
     }
     auto present = store.value()->stat(name);
+    if (!present.ok() && present.error().code != Errc::not_found) {
+        return present.error();
+    }
     if (present.ok() && present.value().kind != FileKind::symbolic_link) {
         return Done{};  // something of the user's: leave it
     }
     const std::string temporary = layout::temporary_file(name);
-    // A leftover of a crash: it was never anything but ours.
-    static_cast<void>(store.value()->remove(temporary));
+    if (auto cleared = clear_temporary(*store.value(), temporary);
+        !cleared.ok() || !cleared.value()) {
+        return cleared.ok() ? Status(Done{}) : Status(cleared.error());
+    }
     if (Status linked = store.value()->make_symbolic_link("sessions/" + id.text(), temporary);
         !linked.ok()) {
         return linked;
@@ -564,11 +689,25 @@ Result<SessionMark> SessionFiles::mark() {
     }
     const std::string tail = "/" + claim_.below + "/sessions/" + id.text();
     if (!path.value().ends_with(tail)) {
-        gone = true;
         return Error{Errc::gone, 0, "session " + id.text() + " was moved to " + path.value()};
     }
-    // The repository may have been moved: the descriptor follows, and so does our memory of the place.
-    claim_.anchor = path.value().substr(0, path.value().size() - tail.size());
+    auto stat = directory_->stat();
+    if (!stat.ok()) {
+        return stat.error();
+    }
+    mark.device = stat.value().device;
+    // The repository may have been moved: the descriptor follows, and so does our memory of the place. Or
+    // its disk was unmounted: then nothing is found there.
+    std::string anchor = path.value().substr(0, path.value().size() - tail.size());
+    if (anchor != claim_.anchor) {
+        auto found = disk_.open_directory(path.value());
+        auto named = found.ok() ? found.value()->stat() : Result<FileStat>(found.error());
+        if (!named.ok() || !named.value().same_file(stat.value())) {
+            return Error{
+                Errc::gone, 0, "session " + id.text() + " is not reached by any path any more"};
+        }
+        claim_.anchor = std::move(anchor);
+    }
     mark.claim = claim_;
     mark.claim.create = false;
     for (Growing& file : growing_) {
@@ -638,11 +777,20 @@ Status SessionFiles::check_marked_files() {
     return Done{};
 }
 
+void SessionFiles::take_new_files() {
+    if (made_anew.exchange(false)) {
+        close();
+        replaced_.clear();
+        expected_.clear();
+    }
+}
+
 void SessionFiles::close() {
     settling_.clear();
     settled_names_.clear();
     growing_.clear();
     directory_.reset();
+    has_recovered_.reset();
 }
 
 Status SessionFiles::sync_and_close() {

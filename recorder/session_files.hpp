@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,15 +30,18 @@ struct FileConflict {
     std::string kept;
 };
 
-// The directory and open files of one session, and the effects that change them. Used by the volume's
-// apply thread alone, except `id` and `initial_claim`.
+// A disk that is not where it was when its sessions began.
+[[nodiscard]] Error not_mounted(const std::string& place);
+
+// The directory and open files of one session, and the effects that change them. Used by one thread at a
+// time, the one whose turn it is in the volume, except `id` and `initial_claim`.
 //
 // Errors: Errc::gone when the user deleted the session's directory; Errc::no_space, Errc::io and the
 // like when the disk refuses, and then the effect may be half done and is simply applied again later:
 // every effect is idempotent. What the user changed under our hands is no error: it becomes a conflict.
 class SessionFiles {
 public:
-    SessionFiles(Disk& disk, const layout::Ulid& id, layout::Claim claim);
+    SessionFiles(Disk& disk, const layout::Ulid& session, layout::Claim claim);
 
     const layout::Ulid id;
     const layout::Claim initial_claim;
@@ -49,10 +53,16 @@ public:
     void expect(const layout::SessionMark& mark);
 
     // A session that stays where it is takes the owner alone: the checkpoint may know a newer place than
-    // the claim, because a moved repository is followed.
-    [[nodiscard]] Status apply_claim(const layout::Claim& claim);
+    // the claim, because a moved repository is followed. What has to be made is made on this device, or on
+    // any (0).
+    [[nodiscard]] Status apply_claim(const layout::Claim& claim, std::uint64_t device = 0);
     [[nodiscard]] Status
     append(std::string_view name, std::int64_t offset, std::string_view data, ApplyMode mode);
+
+    // In replay: when the document holds these bytes already, they are written over themselves, because an
+    // earlier sync of them may have failed, and the file is returned, to be synced. Null when it does not.
+    [[nodiscard]] Result<std::unique_ptr<File>>
+    affirm(std::string_view name, std::string_view data);
 
     // Replacing is two steps, so that several documents can be synced together in between.
     [[nodiscard]] Result<std::unique_ptr<File>> stage(std::string_view name, std::string_view data);
@@ -77,6 +87,9 @@ public:
     // that was changed while no daemon ran stays as it is, and ours goes on under recovered/.
     [[nodiscard]] Status check_marked_files();
 
+    // If they were made anew: those that lie there now are ours.
+    void take_new_files();
+
     // Forgets all handles. Whatever is not synced must still be in the journal or the spill.
     void close();
     // Syncs the open growing files, then close().
@@ -90,15 +103,21 @@ public:
     // Conflicts met since the last call.
     [[nodiscard]] std::vector<FileConflict> take_conflicts();
 
-    std::int64_t client_seq = 0;  // of the last change applied
-    std::int64_t event_seq = 0;
+    // Of the last change that journal and checkpoint know of. The files alone may say less, because the
+    // timeline and meta.json follow lazily.
+    std::atomic<std::int64_t> client_seq = 0;
+    std::atomic<std::int64_t> event_seq = 0;
     std::uint64_t marked_lsn = 0;  // the checkpoint vouches for changes up to here
     std::uint64_t last_used = 0;   // for the choice whom to close first
+    bool sealing = false;          // a change of it waits for a sync: the sealer has it
 
     // Read by other threads too.
     std::atomic<std::uint64_t> applied_lsn = 0;
     std::atomic<bool> finished = false;  // the last change settled was the session's last for now
     std::atomic<bool> gone = false;      // for ever
+    // Set by io: the session was at rest, and its files were made anew by `agent-relay scrub`. What is held of the
+    // old ones is let go before the next change.
+    std::atomic<bool> made_anew = false;
 
 private:
     struct Growing {
@@ -110,9 +129,11 @@ private:
     };
 
     [[nodiscard]] Status open_directory();
-    [[nodiscard]] Status make_directories(const layout::Claim& claim);
+    [[nodiscard]] Status make_directories(const layout::Claim& claim, std::uint64_t device);
     [[nodiscard]] Status write_gitignore(Directory& store);
     [[nodiscard]] Status still_there();
+    [[nodiscard]] std::optional<Status>
+    append_to_known(std::string_view name, std::int64_t offset, std::string_view data);
     [[nodiscard]] Result<Growing*>
     growing(std::string_view name, std::int64_t offset, ApplyMode mode);
     [[nodiscard]] Result<std::unique_ptr<File>>
@@ -120,12 +141,15 @@ private:
     [[nodiscard]] Result<bool> fits_mark(std::string_view name, File& file, const FileStat& stat);
     [[nodiscard]] Status move_aside(Growing& growing, std::int64_t known_bytes);
     [[nodiscard]] Status make_parent(std::string_view name);
+    [[nodiscard]] Result<bool> has_recovered();
+    [[nodiscard]] Result<bool> is_aside(const std::string& aside);
     [[nodiscard]] Result<std::unique_ptr<File>> create_temporary(std::string_view name);
     void note_conflict(std::string_view file, std::string_view kept);
 
     Disk& disk_;
     layout::Claim claim_;
     std::unique_ptr<Directory> directory_;
+    std::optional<bool> has_recovered_;  // whether anything was ever moved aside, once known
     std::vector<Growing> growing_;
     std::vector<std::unique_ptr<File>> settling_;  // opened only to be synced
     std::vector<std::string> settled_names_;

@@ -4,6 +4,7 @@
 #include "layout/documents.hpp"
 #include "layout/json_depth.hpp"
 #include "layout/session_paths.hpp"
+#include "layout/zstd_stream.hpp"
 #include "recorder/notes.hpp"
 
 #include <nlohmann/json.hpp>
@@ -49,16 +50,16 @@ Result<std::unique_ptr<File>> open_ours(Directory& directory, std::string_view n
 
 // Hands the file's bytes on in pieces. The number of bytes.
 Result<std::int64_t> read_through(File& file, const std::function<void(std::string_view)>& take) {
-    std::string piece(piece_bytes, '\0');
+    const auto piece = std::make_unique_for_overwrite<char[]>(piece_bytes);
     std::int64_t offset = 0;
     for (;;) {
-        const Result<std::size_t> got = file.read(offset, piece.data(), piece.size());
+        const Result<std::size_t> got = file.read(offset, piece.get(), piece_bytes);
         if (!got.ok()) {
             return got.error();
         }
-        take(std::string_view(piece).substr(0, got.value()));
+        take(std::string_view(piece.get(), got.value()));
         offset += static_cast<std::int64_t>(got.value());
-        if (got.value() < piece.size()) {
+        if (got.value() < piece_bytes) {
             return offset;
         }
     }
@@ -251,12 +252,13 @@ private:
     [[nodiscard]] Status fold_state(std::int64_t turn);
     void fold_remark(const Remark& remark);
     void recall_tail();
+    void recall_compressed_tail(layout::ResumePacket::LastTurn& last);
 
     void begin_turn(const Json& line);
     void add_tool(const Json& line);
     void cover(Stream stream, const Json& line);
     [[nodiscard]] Status finish_turn();
-    [[nodiscard]] Status read_stream(const std::string& name, GrowingFile& file, bool tail);
+    [[nodiscard]] Status read_stream(const std::string& name, GrowingFile& stream);
     void uncover(Stream stream, std::int64_t covered, std::int64_t bytes);
 
     Directory& directory_;
@@ -536,6 +538,7 @@ void SessionLoader::recall_tail() {
     layout::ResumePacket::LastTurn& last = *state_.knowledge.last_turn;
     const Result<std::unique_ptr<File>> file = open_ours(directory_, last.output_file);
     if (!file.ok()) {
+        recall_compressed_tail(last);
         return;
     }
     const Result<FileStat> stat = file.value()->stat();
@@ -550,6 +553,36 @@ void SessionLoader::recall_tail() {
         tail.resize(got.value());
         last.output_tail = quote_tail(tail);
     }
+}
+
+// A session that its user had compressed and that goes on now.
+void SessionLoader::recall_compressed_tail(layout::ResumePacket::LastTurn& last) {
+    const Result<std::unique_ptr<File>> file =
+        directory_.open_file(layout::compressed_file(last.output_file), OpenMode::existing);
+    if (!file.ok()) {
+        return;
+    }
+    layout::ZstdReader reader(
+        [&file,
+         offset = std::int64_t{0}](char* into, std::size_t size) mutable -> Result<std::size_t> {
+            Result<std::size_t> got = file.value()->read(offset, into, size);
+            offset += got.ok() ? static_cast<std::int64_t>(got.value()) : 0;
+            return got;
+        });
+    std::string tail;
+    std::string piece(piece_bytes, '\0');
+    for (;;) {
+        const Result<std::size_t> got = reader.read(piece.data(), piece.size());
+        if (!got.ok()) {
+            return;  // damaged: a packet without it is better than none
+        }
+        if (got.value() == 0) {
+            break;
+        }
+        tail.append(piece, 0, got.value());
+        tail.erase(0, tail.size() - std::min(tail.size(), output_tail_bytes_max + 4));
+    }
+    last.output_tail = quote_tail(tail);
 }
 
 void SessionLoader::begin_turn(const Json& line) {
@@ -579,17 +612,15 @@ void SessionLoader::cover(Stream stream, const Json& line) {
     covered = std::max(covered, offset + bytes);
 }
 
-Status SessionLoader::read_stream(const std::string& name, GrowingFile& stream, bool tail) {
+Status SessionLoader::read_stream(const std::string& name, GrowingFile& stream) {
     const Result<std::unique_ptr<File>> file = open_ours(directory_, name);
     if (!file.ok()) {
         return file.error().code == Errc::not_found ? Status(layout::Done{}) : file.error();
     }
     const Result<std::int64_t> bytes =
-        read_through(*file.value(), [&stream, tail](std::string_view piece) {
+        read_through(*file.value(), [&stream](std::string_view piece) {
             stream.grow(piece);
-            if (tail) {
-                stream.keep_tail(piece);
-            }
+            stream.keep_tail(piece);
         });
     return bytes.ok() ? Status(layout::Done{}) : bytes.error();
 }
@@ -612,15 +643,15 @@ Status SessionLoader::finish_turn() {
     }
     if (turn.prompt.sha256.empty()) {
         GrowingFile prompt;
-        if (Status read = read_stream(layout::prompt_file(open_), prompt, false); !read.ok()) {
+        if (Status read = read_stream(layout::prompt_file(open_), prompt); !read.ok()) {
             return read;
         }
         turn.prompt = {prompt.bytes, prompt.hash.hex()};
     }
-    if (Status read = read_stream(layout::output_file(open_), turn.output, true); !read.ok()) {
+    if (Status read = read_stream(layout::output_file(open_), turn.output); !read.ok()) {
         return read;
     }
-    if (Status read = read_stream(layout::stderr_file(open_), turn.stderr_log, false); !read.ok()) {
+    if (Status read = read_stream(layout::stderr_file(open_), turn.stderr_log); !read.ok()) {
         return read;
     }
     uncover(Stream::output, output_covered_, turn.output.bytes);
@@ -636,7 +667,7 @@ void SessionLoader::uncover(Stream stream, std::int64_t covered, std::int64_t by
     if (!state_.uncovered.empty() || state_.event_seq <= last_line_seq_) {
         ++state_.event_seq;
     }
-    state_.uncovered.push_back(StreamRun{
+    state_.uncovered.push_back(layout::StreamRun{
         .stream = stream,
         .channel = layout::Channel::text,
         .turn = open_,

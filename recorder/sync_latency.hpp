@@ -20,13 +20,17 @@ public:
         const auto bucket = static_cast<std::size_t>(std::bit_width(value));
         buckets_[bucket < bucket_count ? bucket : bucket_count - 1].fetch_add(
             1, std::memory_order_relaxed);
+        sum_us_.fetch_add(value, std::memory_order_relaxed);
     }
     [[nodiscard]] std::uint64_t bucket(std::size_t index) const {
         return buckets_[index].load(std::memory_order_relaxed);
     }
 
+    [[nodiscard]] std::uint64_t sum_us() const { return sum_us_.load(std::memory_order_relaxed); }
+
 private:
     std::array<std::atomic<std::uint64_t>, bucket_count> buckets_{};
+    std::atomic<std::uint64_t> sum_us_{0};
 };
 
 }  // namespace relay::recorder

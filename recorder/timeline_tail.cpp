@@ -18,9 +18,9 @@ using layout::Done;
 
 namespace {
 
-constexpr std::size_t read_piece_bytes = 64 * 1024;
+constexpr std::size_t read_piece_bytes = std::size_t{64} * 1024;
 // One event for the wire carries at most this much of a stream; a longer run becomes several.
-constexpr std::int64_t stream_piece_bytes = 256 * 1024;
+constexpr std::int64_t stream_piece_bytes = std::int64_t{256} * 1024;
 
 Result<std::unique_ptr<File>> open_in(const TimelineCursor& cursor, std::string_view name) {
     PosixDisk disk;

@@ -3,11 +3,13 @@
 
 #include "layout/journal_change.hpp"
 #include "recorder/order_monitor.hpp"
+#include "recorder/superseded.hpp"
+#include "recorder/volume_seal.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <chrono>
-#include <set>
+#include <iterator>
 #include <utility>
 
 namespace relay::recorder {
@@ -22,86 +24,57 @@ using layout::Ulid;
 
 namespace {
 
-// From here on one syncfs is cheaper than syncing file by file (measured on ext4: 8 files 104 µs each
-// against 230 µs).
-constexpr std::size_t sync_together_min = 8;
+// Each holds some descriptors until its sync.
+constexpr std::size_t replay_seals_max = 256;
 
-constexpr std::int64_t retry_delay_first_ms = 500;
-constexpr std::int64_t retry_delay_max_ms = 30'000;
+// What may wait for a volume to catch up without a word to anybody.
+constexpr std::size_t waiting_bytes_max = std::size_t{8} << 20;
+
+// In replay the turn may be sealed already, and a sealed file must not be found empty.
+bool is_synced_replacement(const Effect& effect, ApplyMode mode) {
+    return effect.kind == EffectKind::replace_synced
+           || (effect.kind == EffectKind::replace && mode == ApplyMode::replay);
+}
+
+bool needs_sync(const Effect& effect, ApplyMode mode) {
+    return is_synced_replacement(effect, mode) || effect.kind == EffectKind::settle;
+}
+
+Error found_gone(const SessionFiles& files) {
+    return Error{
+        Errc::gone,
+        0,
+        "the directory of session " + files.id.text() + " was deleted or moved away"};
+}
+
+ChangeReader::Change change_of(const WorkItem& item) {
+    ChangeReader changes(item.change);
+    auto change = changes.next();
+    assert(change && "a change in the pipeline is whole");
+    return *change;
+}
+
+bool needs_sync(const WorkItem& item, ApplyMode mode) {
+    const ChangeReader::Change change = change_of(item);
+    EffectReader effects(change);
+    while (const auto effect = effects.next()) {
+        if (needs_sync(*effect, mode)) {
+            return true;
+        }
+    }
+    return false;
+}
 
 }  // namespace
 
-// The part of a change that must wait for a sync: what was written under temporary names, and the
-// effects from the first synced one on, in order.
-struct Volume::Staged {
-    std::size_t index = 0;
-    std::shared_ptr<SessionFiles> files;
-    std::uint64_t lsn = 0;
-    struct Step {
-        Effect effect;
-        std::unique_ptr<File> temporary;  // of a replacement
-        bool synced = false;
-    };
-    std::vector<Step> steps;
-    std::vector<File*> settling;
-};
-
-struct Volume::Round {
-    std::vector<std::size_t> done;  // applied without having to wait
-    std::vector<Staged> staged;
-    std::set<Ulid> waiting;  // sessions in `staged`
-};
-
-Volume::Volume(VolumeContext context, std::string name, std::string anchor)
-    : context_(context), name_(std::move(name)), anchor_(std::move(anchor)) {
+Volume::Volume(VolumeContext context, std::string name, layout::Claim place)
+    : context_(context), name_(std::move(name)), place_(std::move(place)) {
 }
+
+Volume::~Volume() = default;
 
 Status Volume::ensure_sentinel() {
-    if (sentinel_) {
-        return Done{};
-    }
-    auto opened = context_.disk.open_directory(anchor_);
-    if (!opened.ok()) {
-        return opened.error();
-    }
-    sentinel_ = std::move(opened.value());
-    return Done{};
-}
-
-// After a lazy unmount everything held open still works; only the way from the root leads elsewhere.
-bool Volume::still_mounted() {
-    if (!sentinel_) {
-        return false;
-    }
-    auto held = sentinel_->stat();
-    if (!held.ok()) {
-        return false;
-    }
-    if (held.value().links == 0) {
-        return true;  // deleted, and that only happens to what is mounted
-    }
-    auto path = sentinel_->path();
-    if (!path.ok()) {
-        return false;
-    }
-    auto named = context_.disk.open_directory(path.value());
-    if (!named.ok()) {
-        return false;
-    }
-    auto stat = named.value()->stat();
-    return stat.ok() && stat.value().same_file(held.value());
-}
-
-// The session itself is at fault, not the disk it lies on: nobody else has to suffer.
-bool Volume::is_session_fault(SessionFiles& files, const Error& error, ApplyMode mode) {
-    if (error.code == Errc::gone || error.code == Errc::unsafe) {
-        return true;
-    }
-    if ((error.code != Errc::not_found && error.code != Errc::exists) || !still_mounted()) {
-        return false;
-    }
-    // Perhaps somebody swept away a temporary file: then replay puts it back.
-    return mode == ApplyMode::replay || !files.directory().ok();
+    return sentinel_ ? Status(Done{}) : find_again();
 }
 
 void Volume::adopt(std::shared_ptr<SessionFiles> files, std::optional<SessionMark> mark) {
@@ -117,27 +90,54 @@ std::shared_ptr<SessionFiles> Volume::find(const Ulid& session) const {
     return member == members_.end() ? nullptr : member->second.files;
 }
 
-void Volume::enqueue(std::vector<WorkItem> items) {
+void Volume::enqueue(std::vector<WorkItem> items, Where where) {
     std::vector<Outcome> outcomes;
+    bool here = false;
+    bool later = false;
     {
         const std::lock_guard guard(mutex_);
+        // Whoever applies already, heals or captures is waited for by nobody.
+        here = where == Where::here && !busy_ && !sick_ && !sync_wanted_ && queue_.empty()
+               && members_.size() <= context_.open_sessions_max;
         for (WorkItem& item : items) {
+            item.number = ++offered_;
+            if (nearly_well_) {
+                waiting_bytes_ += item.change.size();
+                if (waiting_bytes_ > waiting_bytes_max) {
+                    stop_waiting(outcomes);
+                }
+            }
             if (item.lsn <= caught_up_lsn_) {
                 settle_item(item, Verdict::visible, {}, outcomes);
-            } else if (sick_) {
-                dropped_lsn_ = std::max(dropped_lsn_, item.lsn);
-                settle_item(item, Verdict::deferred, illness_.context, outcomes);
+            } else if (sick_ && !nearly_well_) {
+                defer(item, outcomes);
             } else {
                 queue_.push_back(std::move(item));
             }
         }
+        here = here && !queue_.empty();
+        later = !here && ready_to_apply();
+        if (here) {
+            take_work();
+        }
     }
-    apply_wakeup_.notify_one();
+    if (later) {
+        apply_wakeup_.notify_one();
+    }
     deliver(std::move(outcomes));
+    if (here) {
+        if (Status applied = apply_inflight(); !applied.ok()) {
+            fall_sick(applied.error());
+        }
+        finish_apply();
+    }
 }
 
 void Volume::settle_item(
     WorkItem& item, Verdict verdict, std::string reason, std::vector<Outcome>& out) {
+    if (!item.files) {
+        return;  // it is somewhere else by now
+    }
     item.files->finished = item.finishes;
     if (verdict == Verdict::visible) {
         OrderMonitor::acking(
@@ -161,7 +161,7 @@ Status Volume::apply_effect(SessionFiles& files, const Effect& effect, ApplyMode
     switch (effect.kind) {
     case EffectKind::claim: {
         auto claim = layout::decode_claim(effect);
-        return claim.ok() ? files.apply_claim(claim.value()) : Status(claim.error());
+        return claim.ok() ? files.apply_claim(claim.value(), device_) : Status(claim.error());
     }
     case EffectKind::append:
         return files.append(effect.name, effect.offset, effect.data, mode);
@@ -188,103 +188,238 @@ Status Volume::apply_effect(SessionFiles& files, const Effect& effect, ApplyMode
     return Done{};
 }
 
-// Applies the effects up to the first one that needs a sync; from there on, prepares them.
-Status Volume::begin_item(WorkItem& item, std::size_t index, ApplyMode mode, Round& round) {
-    OrderMonitor::applying(item.lsn, context_.journal.durable_lsn());
-    note_progress();
-    SessionFiles& files = *item.files;
-    files.last_used = ++use_count_;
-    ChangeReader changes(item.change);
-    const auto change = changes.next();
-    assert(change && "a change in the pipeline is whole");
-    EffectReader effects(*change);
-    Staged staged;
-    staged.index = index;
-    staged.files = item.files;
-    staged.lsn = item.lsn;
-    while (auto effect = effects.next()) {
-        // In replay the turn may be sealed already, and a sealed file must not be found empty.
-        const bool replaces = effect->kind == EffectKind::replace_synced
-                              || (effect->kind == EffectKind::replace && mode == ApplyMode::replay);
-        const bool needs_sync = replaces || effect->kind == EffectKind::settle;
-        if (!needs_sync && staged.steps.empty() && staged.settling.empty()) {
-            if (Status applied = apply_effect(files, *effect, mode); !applied.ok()) {
-                return applied;
-            }
-            continue;
+Status Volume::apply_plain(WorkItem& item, ApplyMode mode) {
+    const ChangeReader::Change change = change_of(item);
+    EffectReader effects(change);
+    while (const auto effect = effects.next()) {
+        if (Status applied = apply_effect(*item.files, *effect, mode); !applied.ok()) {
+            return applied;
         }
+    }
+    assert(!effects.damaged());
+    item.files->applied_lsn = item.lsn;
+    return Done{};
+}
+
+// Applies the effects up to the first one that needs a sync; from there on, prepares them.
+Status Volume::begin_seal(WorkItem& item, ApplyMode mode) {
+    auto made = std::make_unique<Seal>();
+    Seal& seal = *made;
+    {
+        const std::lock_guard guard(mutex_);
+        seal.item = std::move(item);
+        item = {};
+        staging_.push_back(std::move(made));
+    }
+    SessionFiles& files = *seal.item.files;
+    const ChangeReader::Change change = change_of(seal.item);
+    EffectReader effects(change);
+    while (const auto effect = effects.next()) {
+        const bool begun = !seal.steps.empty() || !seal.settling.empty() || !seal.affirmed.empty();
         if (effect->kind == EffectKind::settle) {
             auto file = files.file_to_settle(effect->name);
             if (!file.ok()) {
                 return file.error();
             }
             if (file.value() != nullptr) {
-                staged.settling.push_back(file.value());
+                seal.settling.push_back(file.value());
             }
-            continue;
-        }
-        Staged::Step step;
-        step.effect = *effect;
-        if (replaces) {
+        } else if (is_synced_replacement(*effect, mode)) {
+            if (mode == ApplyMode::replay) {
+                auto present = files.affirm(effect->name, effect->data);
+                if (!present.ok()) {
+                    return present.error();
+                }
+                if (present.value()) {
+                    seal.affirmed.push_back(std::move(present.value()));
+                    continue;
+                }
+            }
             auto temporary = files.stage(effect->name, effect->data);
             if (!temporary.ok()) {
                 return temporary.error();
             }
-            step.temporary = std::move(temporary.value());
+            seal.steps.push_back({*effect, std::move(temporary.value()), false});
+        } else if (begun && !(effect->kind == EffectKind::append && mode == ApplyMode::replay)) {
+            // What grows does not wait in replay: a later change may settle it in the same round.
+            seal.steps.push_back({*effect, nullptr, false});
+        } else if (Status applied = apply_effect(files, *effect, mode); !applied.ok()) {
+            return applied;
         }
-        staged.steps.push_back(std::move(step));
     }
     assert(!effects.damaged());
-    files.client_seq = std::max(files.client_seq, change->header.client_seq);
-    files.event_seq = std::max(files.event_seq, change->header.event_seq);
-    if (staged.steps.empty() && staged.settling.empty()) {
-        files.applied_lsn = item.lsn;
-        round.done.push_back(index);
+    files.sealing = true;
+    return Done{};
+}
+
+// All at once and at the end: until then the changes are where fall_sick() finds them, so that a step
+// that hangs keeps nobody waiting, and a session's answers come in the order of its changes.
+void Volume::settle(const std::vector<Finished>& finished, ApplyMode mode) {
+    std::vector<Outcome> outcomes;
+    {
+        const std::lock_guard guard(mutex_);
+        if (sick_ && mode == ApplyMode::live) {
+            return;  // already told: deferred
+        }
+        for (const Finished& one : finished) {
+            settle_item(
+                *one.item,
+                one.status.ok() ? Verdict::visible : Verdict::gone,
+                one.status.ok() ? std::string() : one.status.error().context,
+                outcomes);
+        }
+    }
+    deliver(std::move(outcomes));
+}
+
+// One change of a session that is not with the sealer. An error is the disk's; what only the session has
+// to bear finishes the change.
+Status Volume::apply_item(WorkItem& item, ApplyMode mode, std::vector<Finished>& finished) {
+    const std::shared_ptr<SessionFiles> files = item.files;
+    OrderMonitor::applying(item.lsn, context_.journal.durable_lsn());
+    note_progress();
+    files->last_used = ++use_count_;
+    files->take_new_files();
+    const bool seals = !files->gone && needs_sync(item, mode);
+    Status applied = Done{};
+    if (files->gone) {
+        applied = found_gone(*files);
     } else {
-        round.waiting.insert(files.id);
-        round.staged.push_back(std::move(staged));
+        const layout::ChangeHeader header = change_of(item).header;
+        applied = seals ? begin_seal(item, mode) : apply_plain(item, mode);
+        files->client_seq = std::max(files->client_seq.load(), header.client_seq);
+        files->event_seq = std::max(files->event_seq.load(), header.event_seq);
+    }
+    if (applied.ok() && seals) {
+        return applied;
+    }
+    if (!applied.ok() && !is_session_fault(*files, applied.error(), mode)) {
+        return applied;
+    }
+    std::unique_ptr<Seal> failed;
+    if (seals) {
+        const std::lock_guard guard(mutex_);
+        failed = std::move(staging_.back());
+        staging_.pop_back();
+        item = std::move(failed->item);
+    }
+    if (!applied.ok()) {
+        lose_session(*files, applied.error());
+    }
+    finished.push_back({&item, std::move(applied)});
+    return Done{};
+}
+
+// Everything in inflight_, as far as its sessions are not with the sealer; the rest is held.
+Status Volume::apply_inflight() {
+    if (Status opened = ensure_sentinel(); !opened.ok()) {
+        return opened;
+    }
+    std::vector<Finished> finished;
+    Status worked = Done{};
+    for (WorkItem& item : inflight_) {
+        if (item.files->sealing) {
+            const std::lock_guard guard(mutex_);
+            held_.push_back(std::move(item));
+            item = {};
+            continue;
+        }
+        const std::shared_ptr<SessionFiles> files = item.files;
+        dirty_ = true;
+        worked = apply_item(item, ApplyMode::live, finished);
+        if (!worked.ok()) {
+            break;
+        }
+        report_conflicts(*files);
+    }
+    settle(finished, ApplyMode::live);
+    return worked;
+}
+
+// In rounds: everything is written, in place or aside, then synced together, then published in order. A
+// session's changes need not wait for one another, as no two of them decide over the same document.
+Status Volume::replay_items(std::vector<WorkItem>& items) {
+    if (Status opened = ensure_sentinel(); !opened.ok()) {
+        return opened;
+    }
+    dirty_ = dirty_ || !items.empty();
+    drop_superseded(items);
+    while (!items.empty()) {
+        std::vector<WorkItem> next;
+        std::vector<Finished> finished;
+        Status applied = Done{};
+        for (WorkItem& item : items) {
+            if (staging_.size() >= replay_seals_max) {
+                next.push_back(std::move(item));
+                continue;
+            }
+            const std::shared_ptr<SessionFiles> files = item.files;
+            applied = apply_item(item, ApplyMode::replay, finished);
+            if (!applied.ok()) {
+                break;
+            }
+            report_conflicts(*files);
+            if (files->gone) {
+                drop_staged(*files);
+            }
+        }
+        settle(finished, ApplyMode::replay);
+        Seals seals;
+        {
+            const std::lock_guard guard(mutex_);
+            seals = std::exchange(staging_, {});
+        }
+        if (applied.ok()) {
+            applied = finish_seals(seals, ApplyMode::replay);
+        }
+        for (const auto& seal : seals) {
+            seal->item.files->sealing = false;
+        }
+        if (!applied.ok()) {
+            return applied;
+        }
+        items = std::move(next);
     }
     return Done{};
 }
 
-Status Volume::sync_round(Round& round) {
+// Those of a session whose files were closed under them, because it was found gone.
+void Volume::drop_staged(const SessionFiles& files) {
+    const std::lock_guard guard(mutex_);
+    std::erase_if(
+        staging_, [&files](const auto& seal) { return seal->item.files.get() == &files; });
+}
+
+Status Volume::sync_seals(Seals& seals) {
     std::vector<File*> files;
-    for (Staged& staged : round.staged) {
-        files.insert(files.end(), staged.settling.begin(), staged.settling.end());
-        for (Staged::Step& step : staged.steps) {
+    for (const auto& seal : seals) {
+        files.insert(files.end(), seal->settling.begin(), seal->settling.end());
+        for (const auto& affirmed : seal->affirmed) {
+            files.push_back(affirmed.get());
+        }
+        for (Seal::Step& step : seal->steps) {
             if (step.temporary) {
                 files.push_back(step.temporary.get());
             }
         }
     }
-    if (files.size() >= sync_together_min) {
-        if (Status synced = sentinel_->sync_file_system(); !synced.ok()) {
-            return synced;
-        }
-    } else {
-        for (File* file : files) {
-            file->start_writeback();
-        }
-        for (File* file : files) {
-            if (Status synced = file->sync(); !synced.ok()) {
-                return synced;
-            }
-            note_progress();
-        }
+    if (Status synced = seal_sync_.sync(*sentinel_, files, context_.clock); !synced.ok()) {
+        return synced;
     }
-    for (Staged& staged : round.staged) {
-        for (Staged::Step& step : staged.steps) {
+    note_progress();
+    for (const auto& seal : seals) {
+        for (Seal::Step& step : seal->steps) {
             step.synced = step.temporary != nullptr;
         }
     }
     return Done{};
 }
 
-Status Volume::finish_staged(Staged& staged, ApplyMode mode) {
-    SessionFiles& files = *staged.files;
+Status Volume::finish_seal(Seal& seal, ApplyMode mode) {
+    SessionFiles& files = *seal.item.files;
     note_progress();
     files.close_settled();
-    for (Staged::Step& step : staged.steps) {
+    for (Seal::Step& step : seal.steps) {
         if (!step.temporary) {
             if (Status applied = apply_effect(files, step.effect, mode); !applied.ok()) {
                 return applied;
@@ -302,97 +437,68 @@ Status Volume::finish_staged(Staged& staged, ApplyMode mode) {
         }
         step.temporary.reset();
     }
-    files.applied_lsn = staged.lsn;
+    files.applied_lsn = std::max(files.applied_lsn.load(), seal.item.lsn);
     return Done{};
 }
 
-Status Volume::finish_round(std::vector<WorkItem>& items, ApplyMode mode, Round& round) {
-    std::vector<Outcome> outcomes;
-    const auto settle = [&](std::size_t index, const Status& status) {
-        const std::lock_guard guard(mutex_);
-        const bool ours = !sick_ || mode == ApplyMode::replay;  // else already told: deferred
-        if (ours) {
-            settle_item(
-                items[index],
-                status.ok() ? Verdict::visible : Verdict::gone,
-                status.ok() ? std::string() : status.error().context,
-                outcomes);
-        }
-    };
-    for (const std::size_t index : round.done) {
-        settle(index, Done{});
-    }
-    deliver(std::exchange(outcomes, {}));
-    if (round.staged.empty()) {
+Status Volume::finish_seals(Seals& seals, ApplyMode mode) {
+    if (seals.empty()) {
         return Done{};
     }
-    if (Status synced = sync_round(round); !synced.ok()) {
+    if (Status synced = sync_seals(seals); !synced.ok()) {
         return synced;
     }
-    for (Staged& staged : round.staged) {
-        Status finished = finish_staged(staged, mode);
-        if (!finished.ok()) {
-            if (!is_session_fault(*staged.files, finished.error(), mode)) {
-                deliver(std::move(outcomes));  // of those that were done before this one
-                return finished;
-            }
-            lose_session(*staged.files, finished.error());
+    std::vector<Finished> finished;
+    Status worked = Done{};
+    for (const auto& seal : seals) {
+        SessionFiles& files = *seal->item.files;
+        // It may be since an earlier one of this round.
+        Status sealed = files.gone ? Status(found_gone(files)) : finish_seal(*seal, mode);
+        if (!sealed.ok() && !is_session_fault(files, sealed.error(), mode)) {
+            worked = std::move(sealed);
+            break;
         }
-        settle(staged.index, finished);
+        if (!sealed.ok()) {
+            lose_session(files, sealed.error());
+        }
+        finished.push_back({&seal->item, std::move(sealed)});
+        report_conflicts(files);
     }
-    deliver(std::move(outcomes));
-    return Done{};
+    settle(finished, mode);
+    return worked;
 }
 
-// Applies a run of changes. Those of one session stay in order: one that has to wait for a sync holds
-// back the session's next ones to a further round, and nobody else's.
-Status Volume::apply_items(std::vector<WorkItem>& items, ApplyMode mode) {
-    if (Status opened = ensure_sentinel(); !opened.ok()) {
-        return opened;
-    }
-    std::vector<std::size_t> todo(items.size());
-    for (std::size_t index = 0; index < items.size(); ++index) {
-        todo[index] = index;
-    }
-    dirty_ = dirty_ || !items.empty();
-    while (!todo.empty()) {
-        Round round;
-        std::vector<std::size_t> held;
-        for (const std::size_t index : todo) {
-            WorkItem& item = items[index];
-            if (round.waiting.contains(item.files->id)) {
-                held.push_back(index);
-                continue;
-            }
-            Status begun = item.files->gone ? Status(Error{
-                               Errc::gone,
-                               0,
-                               "the directory of session " + item.files->id.text()
-                                   + " was deleted or moved away"})
-                                            : begin_item(item, index, mode, round);
-            if (begun.ok()) {
-                continue;
-            }
-            if (!is_session_fault(*item.files, begun.error(), mode)) {
-                return begun;
-            }
-            lose_session(*item.files, begun.error());
-            std::vector<Outcome> outcomes;
-            {
-                const std::lock_guard guard(mutex_);
-                settle_item(item, Verdict::gone, begun.error().context, outcomes);
-            }
-            deliver(std::move(outcomes));
+bool Volume::seal_step() {
+    bool useless = false;
+    {
+        const std::lock_guard guard(mutex_);
+        if (seals_.empty()) {
+            return false;
         }
-        if (Status finished = finish_round(items, mode, round); !finished.ok()) {
-            return finished;
+        sealing_ = std::exchange(seals_, {});
+        useless = sick_;  // replay will do it
+        note_progress();
+    }
+    if (!useless) {
+        if (Status sealed = finish_seals(sealing_, ApplyMode::live); !sealed.ok()) {
+            fall_sick(sealed.error());
         }
-        todo = std::move(held);
     }
-    for (WorkItem& item : items) {
-        report_conflicts(*item.files);
+    Seals done;
+    bool awaited = false;
+    {
+        const std::lock_guard guard(mutex_);
+        for (const auto& seal : sealing_) {
+            sealed_.push_back(seal->item.files);
+        }
+        done = std::exchange(sealing_, {});
+        awaited = ready_to_apply();
     }
-    return Done{};
+    if (awaited) {
+        apply_wakeup_.notify_one();
+    }
+    let_go();
+    return true;
 }
 
 void Volume::lose_session(SessionFiles& files, const Error& error) {
@@ -418,82 +524,155 @@ void Volume::report_conflicts(SessionFiles& files) {
     }
 }
 
+bool Volume::is_due(const WorkItem& item) const {
+    return !sync_wanted_ || item.lsn <= *sync_wanted_;
+}
+
+// Nobody has a session's files in their hands.
+bool Volume::is_quiet() const {
+    return !busy_ && seals_.empty() && sealing_.empty();
+}
+
+// Everything that was asked for is applied, and no session is with the sealer.
+bool Volume::ready_to_capture() const {
+    const bool applied = held_.empty() && (queue_.empty() || !is_due(queue_.front()));
+    return sync_wanted_ && !captured_ && applied && staging_.empty() && seals_.empty()
+           && sealing_.empty();
+}
+
+bool Volume::ready_to_apply() const {
+    if (busy_ || sick_) {
+        return false;
+    }
+    return (!queue_.empty() && is_due(queue_.front())) || (!held_.empty() && !sealed_.empty())
+           || ready_to_capture();
+}
+
+// What can be done now, oldest first: what was held back for a seal that is done, then what is new. A
+// capture that is asked for goes before whatever came after the asking; but what was held back belongs to a
+// batch of which a part is applied already, and a session's mark speaks of whole batches.
+void Volume::take_work() {
+    busy_ = true;
+    note_progress();
+    for (const auto& files : sealed_) {
+        files->sealing = false;
+    }
+    sealed_.clear();
+    inflight_ = std::exchange(held_, {});
+    const auto later = std::find_if_not(
+        queue_.begin(), queue_.end(), [this](const WorkItem& item) { return is_due(item); });
+    inflight_.insert(
+        inflight_.end(), std::make_move_iterator(queue_.begin()), std::make_move_iterator(later));
+    queue_.erase(queue_.begin(), later);
+}
+
+// The end of somebody's turn to apply.
+void Volume::finish_apply() {
+    bool seal = false;
+    bool more = false;
+    {
+        const std::lock_guard guard(mutex_);
+        inflight_.clear();
+        seal = !staging_.empty();
+        seals_.insert(
+            seals_.end(),
+            std::make_move_iterator(staging_.begin()),
+            std::make_move_iterator(staging_.end()));
+        staging_.clear();
+        busy_ = false;
+        more = ready_to_apply();
+    }
+    if (seal) {
+        seal_wakeup_.notify_one();
+    }
+    if (more) {
+        apply_wakeup_.notify_one();
+    }
+    let_go();
+}
+
 bool Volume::apply_step() {
-    // Read before looking at the queue: whatever was offered up to here is then either in it or done.
-    const std::uint64_t dispatched = context_.dispatched_lsn.load();
-    bool wants_sync = false;
     bool heal = false;
     {
         const std::lock_guard guard(mutex_);
-        heal = sick_ && context_.clock.steady_ms() >= retry_at_ms_;
-        if (sick_ && !heal) {
+        heal = sick_ && is_quiet() && context_.clock.steady_ms() >= retry_at_ms_;
+        if (!heal && !ready_to_apply()) {
             return false;
         }
-        wants_sync = sync_wanted_ && !captured_;
-        if (!heal && queue_.empty() && !wants_sync) {
-            return false;
-        }
-        inflight_ = std::exchange(queue_, {});
-        busy_ = true;
-        note_progress();
+        take_work();
     }
-    Status worked = heal ? catch_up() : apply_items(inflight_, ApplyMode::live);
+    Status worked = heal ? catch_up() : apply_inflight();
     if (!worked.ok()) {
         fall_sick(worked.error());
     }
-    bool still_well = false;
+    bool capturing = false;
     {
         const std::lock_guard guard(mutex_);
-        still_well = !sick_;
-        inflight_.clear();
-        if (!still_well) {
-            busy_ = false;
-        }
+        capturing = !sick_ && !heal && ready_to_capture();
     }
-    if (!still_well) {
-        close_all();
-        return true;
+    if (capturing) {
+        capture();
     }
-    if (wants_sync && !heal) {
-        capture(dispatched);
+    if (!sick()) {
+        limit_open_sessions();
     }
-    limit_open_sessions();
-    const std::lock_guard guard(mutex_);
-    busy_ = false;
+    finish_apply();
     return true;
 }
 
-void Volume::capture(std::uint64_t dispatched) {
-    std::vector<Member> members;
+// Lets go of every handle of a sick volume, once nobody works on it any more.
+void Volume::let_go() {
     {
         const std::lock_guard guard(mutex_);
+        if (!sick_ || !is_quiet()) {
+            return;
+        }
+        busy_ = true;
+    }
+    close_all();
+    const std::lock_guard guard(mutex_);
+    sealed_.clear();
+    busy_ = false;
+    apply_wakeup_.notify_one();
+}
+
+// Looks at the session's files again if anything was applied to them since the last time.
+Status Volume::mark_member(Member& member) {
+    SessionFiles& files = *member.files;
+    const bool unchanged = member.mark && member.mark->synced_lsn == files.applied_lsn;
+    if (files.gone || unchanged || files.applied_lsn == 0) {
+        return Done{};
+    }
+    auto mark = files.mark();
+    report_conflicts(files);
+    if (mark.ok()) {
+        member.mark = std::move(mark.value());
+        return Done{};
+    }
+    if (!is_session_fault(files, mark.error(), ApplyMode::live)) {
+        return mark.error().code == Errc::gone ? not_mounted(place_.anchor) : mark.error();
+    }
+    lose_session(files, mark.error());
+    return Done{};
+}
+
+void Volume::capture() {
+    std::vector<Member> members;
+    Capture capture;
+    {
+        const std::lock_guard guard(mutex_);
+        capture.lsn = *sync_wanted_;
         members.reserve(members_.size());
         for (const auto& [session, member] : members_) {
             members.push_back(member);
         }
     }
-    Capture capture;
-    capture.lsn = dispatched;
     for (Member& member : members) {
-        SessionFiles& files = *member.files;
-        if (files.gone) {
-            continue;
+        if (Status marked = mark_member(member); !marked.ok()) {
+            fall_sick(marked.error());
+            return;
         }
-        const bool unchanged = member.mark && member.mark->synced_lsn == files.applied_lsn;
-        if (!unchanged && files.applied_lsn != 0) {
-            auto mark = files.mark();
-            report_conflicts(files);
-            if (!mark.ok()) {
-                if (is_session_fault(files, mark.error(), ApplyMode::live)) {
-                    lose_session(files, mark.error());
-                    continue;
-                }
-                fall_sick(mark.error());
-                return;
-            }
-            member.mark = std::move(mark.value());
-        }
-        if (member.mark) {
+        if (member.mark && !member.files->gone) {
             capture.marks.push_back(*member.mark);
         }
     }
@@ -502,7 +681,7 @@ void Volume::capture(std::uint64_t dispatched) {
     if (sick_) {
         return;
     }
-    sync_wanted_ = false;
+    sync_wanted_.reset();
     if (!written) {
         // Nothing touched this disk since the last sync, so there is nothing to sync.
         synced_lsn_ = std::max(synced_lsn_, capture.lsn);
@@ -515,17 +694,20 @@ void Volume::capture(std::uint64_t dispatched) {
 
 bool Volume::sync_step() {
     std::uint64_t number = 0;
+    std::shared_ptr<Directory> sentinel;
     {
         const std::lock_guard guard(mutex_);
         if (!captured_) {
             return false;
         }
         number = captured_->number;
+        sentinel = sentinel_;
     }
     note_progress();
-    Status synced = sentinel_->sync_file_system();
+    Status synced = sentinel->sync_file_system();
     if (!synced.ok()) {
         fall_sick(synced.error());
+        let_go();
         return true;
     }
     const std::lock_guard guard(mutex_);
@@ -553,7 +735,7 @@ void Volume::limit_open_sessions() {
             return;
         }
         for (const auto& [session, member] : members_) {
-            if (member.files->is_open()) {
+            if (!member.files->sealing && member.files->is_open()) {
                 open.push_back(member.files);
             }
         }
@@ -580,225 +762,35 @@ void Volume::limit_open_sessions() {
 void Volume::close_all() {
     for (const auto& files : sessions()) {
         files->close();
+        files->sealing = false;
     }
 }
 
-void Volume::fall_sick(const Error& error) {
-    std::vector<Outcome> deferred;
-    {
-        const std::lock_guard guard(mutex_);
-        fall_sick_locked(error, deferred);
-    }
-    deliver(std::move(deferred));
-}
-
-void Volume::fall_sick_locked(const Error& error, std::vector<Outcome>& deferred) {
-    if (!sick_) {
-        sick_since_ = context_.clock.now();
-        retry_delay_ms_ = retry_delay_first_ms;
-    } else {
-        retry_delay_ms_ = std::min(retry_delay_ms_ * 2, retry_delay_max_ms);
-    }
-    sick_ = true;
-    illness_ = error;
-    retry_at_ms_ = context_.clock.steady_ms() + retry_delay_ms_;
-    sync_wanted_ = sync_wanted_ || captured_.has_value();
-    captured_.reset();
-    for (auto* items : {&inflight_, &queue_}) {
-        for (WorkItem& item : *items) {
-            dropped_lsn_ = std::max(dropped_lsn_, item.lsn);
-            settle_item(item, Verdict::deferred, error.context, deferred);
-        }
-    }
-    queue_.clear();
-    apply_wakeup_.notify_one();
-}
-
-Status Volume::replay_changes(std::uint64_t lsn, std::string_view changes, std::uint64_t after) {
-    ChangeReader reader(changes);
-    std::vector<WorkItem> items;
-    while (auto change = reader.next()) {
-        std::shared_ptr<SessionFiles> files = find(change->header.session);
-        // What the session's own mark covers is synced in its files already.
-        if (!files || files->gone || lsn <= after || lsn <= files->marked_lsn) {
-            continue;
-        }
-        WorkItem item;
-        item.files = std::move(files);
-        item.change = change->bytes;
-        item.lsn = lsn;
-        items.push_back(std::move(item));
-    }
-    if (reader.damaged()) {
-        return Error{Errc::corrupt, 0, "a change in the journal cannot be read"};
-    }
-    return apply_items(items, ApplyMode::replay);
-}
-
-Status Volume::catch_up_spill(std::uint64_t after, std::uint64_t upto) {
-    std::vector<std::pair<Ulid, std::uint64_t>> sessions;
-    {
-        const std::lock_guard guard(mutex_);
-        for (const auto& [session, member] : members_) {
-            sessions.emplace_back(session, member.mark ? member.mark->synced_lsn : 0);
-        }
-    }
-    for (const auto& [session, marked] : sessions) {
-        const std::uint64_t done = std::max(marked, after);
-        Status read = context_.spill.read(
-            session, [this, done, upto](std::uint64_t lsn, std::string_view changes) {
-                return lsn <= upto ? replay_changes(lsn, changes, done) : Status(Done{});
-            });
-        if (!read.ok()) {
-            return read;
-        }
-    }
-    return Done{};
-}
-
-// Brings a volume that was sick up to date from spill and journal, and makes it well. Everything since
-// the last sync is applied again: a disk that failed may have dropped any of it.
-Status Volume::catch_up() {
-    if (Status opened = ensure_sentinel(); !opened.ok()) {
-        return opened;
-    }
-    close_all();
-    std::uint64_t done = 0;
-    {
-        const std::lock_guard guard(mutex_);
-        done = synced_lsn_;
-        for (const auto& [session, member] : members_) {
-            if (member.mark) {
-                member.files->expect(*member.mark);
-            }
-        }
-    }
-    for (;;) {
-        std::uint64_t spilled = 0;
-        {
-            const std::lock_guard guard(mutex_);
-            spilled = spilled_lsn_;
-        }
-        if (done < spilled) {
-            if (Status applied = catch_up_spill(done, spilled); !applied.ok()) {
-                return applied;
-            }
-            done = spilled;
-        }
-        const std::uint64_t durable = context_.journal.durable_lsn();
-        if (done < durable) {
-            Status applied = context_.journal.read(
-                done + 1, durable, [this, done](std::uint64_t lsn, std::string_view payload) {
-                    return replay_changes(lsn, payload, done);
-                });
-            if (!applied.ok() && applied.error().code == Errc::not_found) {
-                const std::lock_guard guard(mutex_);
-                if (spilled_lsn_ > done) {
-                    continue;  // spilled and recycled while we read
-                }
-                return Error{Errc::corrupt, 0, applied.error().context + " nor in the spill"};
-            }
-            if (!applied.ok()) {
-                return applied;
-            }
-            done = durable;
-        }
-        close_all();
-        std::vector<Notice> notices;
-        {
-            const std::lock_guard guard(mutex_);
-            if (done < dropped_lsn_) {
-                continue;
-            }
-            caught_up_lsn_ = std::max(caught_up_lsn_, done);
-            if (sick_) {
-                recovered_locked(notices);
-            }
-        }
-        for (Notice& notice : notices) {
-            context_.listener.noticed(std::move(notice));
-        }
-        return Done{};
-    }
-}
-
-void Volume::recovered_locked(std::vector<Notice>& notices) {
-    sick_ = false;
-    retry_delay_ms_ = 0;
-    for (const auto& [session, member] : members_) {
-        if (member.files->gone) {
-            continue;
-        }
-        Notice notice;
-        notice.session = session;
-        notice.deferral =
-            layout::CaptureDeferral{sick_since_, context_.clock.now(), illness_.context};
-        notice.client_seq = member.files->client_seq;
-        notice.event_seq = member.files->event_seq;
-        notices.push_back(std::move(notice));
-    }
-}
-
-Status Volume::check_marked_files() {
-    for (const auto& files : sessions()) {
-        if (files->gone || files->applied_lsn == 0) {
-            continue;  // the checkpoint knew of it, but its first event never came
-        }
-        Status checked = files->check_marked_files();
-        report_conflicts(*files);
-        if (!checked.ok()) {
-            if (!is_session_fault(*files, checked.error(), ApplyMode::replay)) {
-                return checked;
-            }
-            lose_session(*files, checked.error());
-        }
-    }
-    return Done{};
-}
-
-Status Volume::recover() {
-    Status caught_up = catch_up();
-    if (caught_up.ok()) {
-        caught_up = check_marked_files();
-    }
-    if (!caught_up.ok()) {
-        fall_sick(caught_up.error());
-        close_all();
-    }
-    return caught_up;
-}
-
-Status Volume::replay(std::vector<WorkItem> items) {
-    if (sick()) {
-        return Error{Errc::busy, 0, illness_.context};
-    }
-    Status applied = apply_items(items, ApplyMode::replay);
-    if (!applied.ok()) {
-        fall_sick(applied.error());
-        close_all();
-    }
-    return applied;
-}
-
-void Volume::declare_sick(const Error& error) {
-    fall_sick(error);
-    close_all();
-}
-
-void Volume::wait_apply(std::unique_lock<std::mutex>& lock) {
+void Volume::wait_apply() {
+    std::unique_lock lock(mutex_);
     const auto ready = [this] {
-        return stopping_ || (!sick_ && (!queue_.empty() || (sync_wanted_ && !captured_)));
+        return stopping_ || ready_to_apply();
     };
-    if (sick_ && !stopping_) {
-        const std::int64_t wait_ms = retry_at_ms_ - context_.clock.steady_ms();
-        apply_wakeup_.wait_for(
-            lock, std::chrono::milliseconds(std::max<std::int64_t>(wait_ms, 1)), ready);
+    if (!sick_ || stopping_) {
+        apply_wakeup_.wait(lock, [&ready, this] { return ready() || sick_; });
         return;
     }
-    apply_wakeup_.wait(lock, [&ready, this] { return ready() || sick_; });
+    if (!is_quiet()) {
+        apply_wakeup_.wait(lock, [this] { return stopping_ || is_quiet(); });
+        return;
+    }
+    const std::int64_t wait_ms = retry_at_ms_ - context_.clock.steady_ms();
+    apply_wakeup_.wait_for(
+        lock, std::chrono::milliseconds(std::max<std::int64_t>(wait_ms, 1)), ready);
 }
 
-void Volume::wait_sync(std::unique_lock<std::mutex>& lock) {
+void Volume::wait_seal() {
+    std::unique_lock lock(mutex_);
+    seal_wakeup_.wait(lock, [this] { return stopping_ || !seals_.empty(); });
+}
+
+void Volume::wait_sync() {
+    std::unique_lock lock(mutex_);
     sync_wakeup_.wait(lock, [this] { return stopping_ || captured_; });
 }
 
@@ -806,6 +798,7 @@ void Volume::stop() {
     const std::lock_guard guard(mutex_);
     stopping_ = true;
     apply_wakeup_.notify_all();
+    seal_wakeup_.notify_all();
     sync_wakeup_.notify_all();
 }
 
@@ -816,7 +809,7 @@ bool Volume::stopping() const {
 
 void Volume::request_sync() {
     const std::lock_guard guard(mutex_);
-    sync_wanted_ = true;
+    sync_wanted_ = context_.dispatched_lsn.load();
     note_progress();
     apply_wakeup_.notify_one();
 }
@@ -833,75 +826,6 @@ bool Volume::sick() const {
 
 std::int64_t Volume::silent_ms() const {
     return context_.clock.steady_ms() - progress_ms_;
-}
-
-void Volume::check_stall(std::int64_t limit_ms) {
-    std::vector<Outcome> deferred;
-    {
-        const std::lock_guard guard(mutex_);
-        if (sick_ || !busy_ || silent_ms() < limit_ms) {
-            return;
-        }
-        fall_sick_locked(
-            Error{Errc::io, 0, "the file system at " + anchor_ + " does not answer"}, deferred);
-    }
-    deliver(std::move(deferred));
-}
-
-Status Volume::spill_to(std::uint64_t lsn) {
-    std::uint64_t from = 0;
-    std::set<Ulid> sessions;
-    {
-        const std::lock_guard guard(mutex_);
-        from = std::max(synced_lsn_, spilled_lsn_) + 1;
-        for (const auto& [session, member] : members_) {
-            sessions.insert(session);
-        }
-    }
-    if (from > lsn) {
-        return Done{};
-    }
-    Status read = context_.journal.read(
-        from, lsn, [this, &sessions](std::uint64_t batch, std::string_view payload) {
-            std::unordered_map<Ulid, std::string> changes;
-            ChangeReader reader(payload);
-            while (auto change = reader.next()) {
-                if (sessions.contains(change->header.session)) {
-                    changes[change->header.session].append(change->bytes);
-                }
-            }
-            for (const auto& [session, bytes] : changes) {
-                if (Status added = context_.spill.add(session, batch, bytes); !added.ok()) {
-                    return added;
-                }
-            }
-            return Status(Done{});
-        });
-    if (!read.ok()) {
-        return read;
-    }
-    if (Status synced = context_.spill.sync(); !synced.ok()) {
-        return synced;
-    }
-    const std::lock_guard guard(mutex_);
-    spilled_lsn_ = std::max(spilled_lsn_, lsn);
-    return Done{};
-}
-
-std::vector<Ulid> Volume::drained_spills() const {
-    const std::lock_guard guard(mutex_);
-    std::vector<Ulid> drained;
-    if (spilled_lsn_ != 0 && !sick_ && synced_lsn_ >= spilled_lsn_) {
-        for (const auto& [session, member] : members_) {
-            drained.push_back(session);
-        }
-    }
-    return drained;
-}
-
-void Volume::forget_spills() {
-    const std::lock_guard guard(mutex_);
-    spilled_lsn_ = 0;
 }
 
 std::vector<std::shared_ptr<SessionFiles>> Volume::sessions() const {
@@ -959,7 +883,8 @@ VolumeHealth Volume::health() const {
         .reason = sick_ ? illness_.context : std::string(),
         .since = sick_ ? sick_since_ : layout::Timestamp{},
         .sessions = members_.size(),
-        .queued = queue_.size() + inflight_.size()};
+        .queued = queue_.size() + inflight_.size() + held_.size() + staging_.size() + seals_.size()
+                  + sealing_.size()};
 }
 
 }  // namespace relay::recorder

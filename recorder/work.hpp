@@ -32,9 +32,10 @@ struct Waiter {
 // A change on its way: first to the journal, then to the session's own files.
 struct WorkItem {
     std::shared_ptr<SessionFiles> files;
-    std::string change;     // encoded layout change
-    std::uint64_t lsn = 0;  // of the batch that carries it; 0 before the commit
-    bool finishes = false;  // the session needs no open files after this one
+    std::string change;        // encoded layout change
+    std::uint64_t lsn = 0;     // of the batch that carries it; 0 before the commit
+    std::uint64_t number = 0;  // in the order in which its volume was offered them
+    bool finishes = false;     // the session needs no open files after this one
     Waiter waiter;
 };
 
@@ -57,14 +58,10 @@ struct Notice {
     layout::Ulid session;
     std::optional<layout::CaptureConflict> conflict;
     std::optional<layout::CaptureDeferral> deferral;
-    // With a deferral: the last numbers that journal and checkpoint know of the session. Its files alone
-    // may say less, because meta.json follows lazily.
-    std::int64_t client_seq = 0;
-    std::int64_t event_seq = 0;
     bool gone = false;
 };
 
-// Hears what became of the work. Called from pipeline threads, without any lock of theirs held.
+// Hears what became of the work. Called from any of the pipeline's threads, without any lock held.
 class PipelineListener {
 public:
     PipelineListener() = default;
@@ -75,6 +72,7 @@ public:
     virtual void settled(std::vector<Outcome> outcomes) = 0;
     virtual void noticed(Notice notice) = 0;
     virtual void checkpointed() {}  // one has ended
+    virtual void submitted() {}     // there is something to commit, and there was nothing before
 };
 
 }  // namespace relay::recorder
