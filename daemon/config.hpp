@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "layout/redactor.hpp"
 #include "layout/result.hpp"
-#include "layout/store.hpp"
+#include "layout/settings.hpp"
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace relay::daemon {
 
-// What the daemon can be told. Defaults are what a user gets without any file. Values come from, later
-// ones winning: built in, /etc/agent-relay/config.toml, the user's config.toml, AGENT_RELAY_<SECTION>__<KEY>
-// in the environment, flags. A repository's own config.toml never reaches the daemon.
+// What the daemon can be told: the keys of layout/config_key.hpp that it reads. Defaults are what a user gets
+// without any file. A repository's own config.toml never reaches the daemon.
 struct Config {
     // [daemon]
-    std::string socket;                              // empty: layout::socket_path()
+    std::string socket;                              // see layout::configured_socket()
     std::int64_t max_event_bytes = 16 << 20;         // a longer line is refused with too_large
     std::int64_t max_inflight_bytes = 64 << 20;      // unanswered bytes of all clients together
     std::chrono::milliseconds orphan_grace{30'000};  // how long a session waits for its client
@@ -33,29 +34,15 @@ struct Config {
     // [sessions]
     std::string store = "auto";  // auto, repo or user
 
+    // [redact]
+    std::shared_ptr<const layout::Redactor> redactor;  // null: nothing is hidden
+
     // Where each value that is not built in came from: "journal.segment_bytes" -> "/etc/…:3:1".
     std::vector<std::pair<std::string, std::string>> origins;
 };
 
-// Where to look. `explicit_file` (from --config) replaces both files and must exist.
-struct ConfigSources {
-    std::string system_file = "/etc/agent-relay/config.toml";
-    std::string user_file;
-    std::string explicit_file;
-    layout::Environment environment;
-    // From flags: {"daemon.orphan_grace", "5s"}; checked like everything else, origin "command line".
-    std::vector<std::pair<std::string, std::string>> flags;
-};
-
-// Reads and checks everything. An unknown key, a wrong type or a value out of bounds is one sentence
-// with file:line:column (or the variable's or flag's name), what was seen and what would be right.
-// Sections and keys that only the command line uses ([default], [agents.*], …) are accepted unread.
-[[nodiscard]] layout::Result<Config> load_config(const ConfigSources& sources);
-
-// "30s", "500ms", "10min", "2h", "1d", or a plain number of seconds.
-[[nodiscard]] layout::Result<std::chrono::milliseconds> parse_duration(std::string_view text);
-
-// "64MiB", "16 KiB", "1000000"; K, M, G as powers of 1024.
-[[nodiscard]] layout::Result<std::int64_t> parse_size(std::string_view text);
+// layout::load_settings() for the daemon, which is told nothing by a repository: the sources' reader and
+// repository are of no account.
+[[nodiscard]] layout::Result<Config> load_config(layout::ConfigSources sources);
 
 }  // namespace relay::daemon

@@ -2,10 +2,10 @@
 #include "daemon/connection.hpp"
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -17,13 +17,12 @@
 namespace relay::daemon {
 
 namespace asio = boost::asio;
-using asio::local::stream_protocol;
 
 namespace {
 
 // Read through one buffer for all connections: the io thread reads one socket at a time, and an idle
 // client then costs no buffer at all.
-constexpr std::size_t read_bytes = 256 * 1024;
+constexpr std::size_t read_bytes = std::size_t{256} * 1024;
 std::array<char, read_bytes>& read_buffer() {
     static std::array<char, read_bytes> buffer;
     return buffer;
@@ -34,31 +33,29 @@ constexpr int reads_a_turn = 4;
 
 // A client that leaves this much of our answers unread is not read from either.
 constexpr std::size_t outgoing_pause_bytes = 1 << 20;
-constexpr std::size_t outgoing_resume_bytes = 64 * 1024;
+constexpr std::size_t outgoing_resume_bytes = std::size_t{64} * 1024;
 
 // How long a client that is being closed may take to read its last lines.
 constexpr std::chrono::seconds closing_patience{30};
 
 }  // namespace
 
-struct Connection::Socket {
-    Socket(asio::io_context& io, int fd) : stream(io, stream_protocol(), fd), last_call(io) {
-        // A socket that is not switched fails at the first read, which is where it is handled.
-        boost::system::error_code ignored;
-        stream.non_blocking(true, ignored);
-    }
-    stream_protocol::socket stream;
-    asio::steady_timer last_call;
+struct Connection::LastCall {
+    explicit LastCall(asio::io_context& io) : timer(io) {}
+    asio::steady_timer timer;
 };
 
 Connection::Connection(
     asio::io_context& io,
+    SocketWatch& watch,
     int fd,
     std::uint64_t number,
     std::int64_t peer_pid,
     std::size_t line_bytes_max,
     Events& events)
-    : socket_(std::make_unique<Socket>(io, fd)),
+    : io_(io),
+      watch_(watch),
+      fd_(fd),
       number_(number),
       peer_pid_(peer_pid),
       line_bytes_max_(line_bytes_max),
@@ -71,29 +68,58 @@ void Connection::start() {
     wait_readable();
 }
 
+bool Connection::may_read() const {
+    return open_ && !ended_ && !closing_ && pauses_ == 0;
+}
+
 void Connection::wait_readable() {
-    if (reading_ || !open_ || ended_ || closing_ || pauses_ > 0) {
+    if (may_read()) {
+        watch_for(watched_ | EPOLLIN);
+    }
+}
+
+void Connection::watch_for(std::uint32_t events) {
+    if (events == watched_) {
         return;
     }
-    reading_ = true;
-    socket_->stream.async_wait(
-        stream_protocol::socket::wait_read,
-        [self = shared_from_this()](const boost::system::error_code& error) {
-            self->reading_ = false;
-            if (!error) {
-                self->read_some();
-            }
-        });
+    if (!watch_.watch(fd_.get(), events, shared_from_this())) {
+        finish();  // no memory for it in the kernel; the client tries again
+        return;
+    }
+    watched_ = events;
+}
+
+// A pause takes nothing back from the kernel: most are over before anything comes. What comes all the same
+// ends the watching.
+void Connection::socket_ready(std::uint32_t events) {
+    constexpr std::uint32_t broken = EPOLLERR | EPOLLHUP;
+    if (writing_ && (events & (EPOLLOUT | broken)) != 0) {
+        writing_ = false;
+        watch_for(watched_ & ~std::uint32_t{EPOLLOUT});
+        flush();
+        if (open_ && unsent_bytes() == 0) {
+            events_.flushed(*this);
+        }
+    }
+    if (!open_ || (events & (EPOLLIN | broken)) == 0) {
+        return;
+    }
+    if (may_read()) {
+        read_some();
+    } else {
+        watch_for(watched_ & ~std::uint32_t{EPOLLIN});
+    }
 }
 
 void Connection::read_some() {
-    for (int turn = 0; turn < reads_a_turn && open_ && !ended_ && !closing_ && pauses_ == 0;
-         ++turn) {
+    for (int turn = 0; turn < reads_a_turn && may_read(); ++turn) {
         auto& buffer = read_buffer();
-        const ssize_t count =
-            ::recv(socket_->stream.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+        const ssize_t count = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
         if (count > 0) {
             take({buffer.data(), static_cast<std::size_t>(count)});
+            if (static_cast<std::size_t>(count) < buffer.size()) {
+                break;  // that was all; waiting again tells of whatever came since
+            }
             continue;
         }
         if (count < 0 && errno == EAGAIN) {
@@ -171,7 +197,7 @@ void Connection::resume() {
         return;  // the loop that is delivering goes on by itself
     }
     // Not from here: the caller is in the middle of something.
-    asio::post(socket_->stream.get_executor(), [self = shared_from_this()] {
+    asio::post(io_, [self = shared_from_this()] {
         if (!self->open_ || self->pauses_ > 0 || self->delivering_) {
             return;
         }
@@ -197,9 +223,7 @@ void Connection::check_drained() {
         return;
     }
     int waiting = 0;
-    const bool empty =
-        ended_
-        || (::ioctl(socket_->stream.native_handle(), FIONREAD, &waiting) == 0 && waiting == 0);
+    const bool empty = ended_ || (::ioctl(fd_.get(), FIONREAD, &waiting) == 0 && waiting == 0);
     if (empty) {
         draining_ = false;
         events_.drained(*this);
@@ -209,7 +233,7 @@ void Connection::check_drained() {
 void Connection::flush() {
     while (open_ && !writing_ && sent_ < outgoing_.size()) {
         const ssize_t count = ::send(
-            socket_->stream.native_handle(),
+            fd_.get(),
             outgoing_.data() + sent_,
             outgoing_.size() - sent_,
             MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -262,17 +286,7 @@ void Connection::wait_writable() {
         sent_ = 0;
     }
     writing_ = true;
-    socket_->stream.async_wait(
-        stream_protocol::socket::wait_write,
-        [self = shared_from_this()](const boost::system::error_code& error) {
-            self->writing_ = false;
-            if (!error && self->open_) {
-                self->flush();
-                if (self->open_ && self->unsent_bytes() == 0) {
-                    self->events_.flushed(*self);
-                }
-            }
-        });
+    watch_for(watched_ | EPOLLOUT);
 }
 
 void Connection::close_after_flush() {
@@ -281,8 +295,9 @@ void Connection::close_after_flush() {
     if (!open_) {
         return;
     }
-    socket_->last_call.expires_after(closing_patience);
-    socket_->last_call.async_wait(
+    last_call_ = std::make_unique<LastCall>(io_);
+    last_call_->timer.expires_after(closing_patience);
+    last_call_->timer.async_wait(
         [self = shared_from_this()](const boost::system::error_code& error) {
             if (!error) {
                 self->close();
@@ -301,9 +316,14 @@ void Connection::finish() {
         return;
     }
     const auto self = shared_from_this();
-    boost::system::error_code ignored;  // the descriptor is released either way
-    socket_->stream.close(ignored);
-    socket_->last_call.cancel();
+    if (watched_ != 0) {
+        static_cast<void>(watch_.watch(fd_.get(), 0, self));  // forgetting cannot fail
+        watched_ = 0;
+    }
+    static_cast<void>(fd_.close());  // nothing was promised about what the peer has not read
+    if (last_call_) {
+        last_call_->timer.cancel();
+    }
     events_.closed(*this);
 }
 

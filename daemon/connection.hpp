@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "daemon/socket_watch.hpp"
+#include "recorder/unique_fd.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +22,7 @@ namespace relay::daemon {
 //
 // Memory: between two reads it holds at most one unfinished line (line_bytes_max) and what was read
 // behind a line that asked for a pause; what the client does not read of our answers pauses the reading.
-class Connection : public std::enable_shared_from_this<Connection> {
+class Connection : public SocketWatch::Listener, public std::enable_shared_from_this<Connection> {
 public:
     // What the connection's owner hears. All of it may be called from start() and resume() on.
     class Events {
@@ -39,19 +42,22 @@ public:
         virtual void closed(Connection& connection) = 0;
     };
 
-    // Takes over `fd`, a connected stream socket. `events` outlives the connection.
+    // Takes over `fd`, a connected stream socket. `watch` and `events` outlive the connection while it is
+    // open.
     Connection(
         boost::asio::io_context& io,
+        SocketWatch& watch,
         int fd,
         std::uint64_t number,
         std::int64_t peer_pid,
         std::size_t line_bytes_max,
         Events& events);
-    ~Connection();
+    ~Connection() override;
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
     void start();
+    void socket_ready(std::uint32_t events) override;
 
     // Queues text for the client; flush() sends what is queued. Several lines, one system call.
     [[nodiscard]] std::string& outgoing() { return outgoing_; }
@@ -84,8 +90,10 @@ public:
     std::int64_t bad_lines = 0;  // in a row
 
 private:
-    struct Socket;
+    struct LastCall;
 
+    [[nodiscard]] bool may_read() const;
+    void watch_for(std::uint32_t events);
     void wait_readable();
     void wait_writable();
     void read_some();
@@ -96,7 +104,11 @@ private:
     void finish();
     void watch_outgoing();
 
-    std::unique_ptr<Socket> socket_;
+    boost::asio::io_context& io_;
+    SocketWatch& watch_;
+    recorder::UniqueFd fd_;
+    std::uint32_t watched_ = 0;  // for these events of epoll(7)
+    std::unique_ptr<LastCall> last_call_;
     const std::uint64_t number_;
     const std::int64_t peer_pid_;
     const std::size_t line_bytes_max_;
@@ -108,8 +120,7 @@ private:
     std::chrono::steady_clock::time_point blocked_since_;
     int pauses_ = 0;
     bool open_ = true;
-    bool reading_ = false;  // an asynchronous wait is under way
-    bool writing_ = false;
+    bool writing_ = false;  // until the client takes more
     bool delivering_ = false;
     bool ended_ = false;  // the peer will send no more
     bool draining_ = false;

@@ -4,6 +4,7 @@
 #include "daemon/desk.hpp"
 #include "daemon/listener.hpp"
 #include "daemon/pipeline_threads.hpp"
+#include "daemon/timeout_extender.hpp"
 #include "recorder/catalog.hpp"
 #include "recorder/clock.hpp"
 #include "recorder/pipeline.hpp"
@@ -18,13 +19,17 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 
+#include <fcntl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <iterator>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -45,6 +50,8 @@ constexpr std::uint64_t reserved_descriptors = 64;
 constexpr std::uint64_t descriptors_a_session = 4;
 constexpr std::chrono::seconds follower_look{1};
 constexpr std::chrono::seconds stop_patience{15};
+// How often `systemctl status` is brought up to date when there is no watchdog to be fed.
+constexpr std::chrono::seconds status_interval{30};
 constexpr std::chrono::seconds join_patience{3};
 
 std::uint64_t random_number() {
@@ -131,21 +138,47 @@ struct Daemon::Service : recorder::PipelineListener {
               }),
           threads(pipeline, [this] { asio::post(io, [this] { journal_failed(); }); }) {}
 
-    // -- pipeline threads
+    // -- pipeline threads, and the io thread when it commits by itself. A queue of our own, because Asio
+    // keeps what this thread posts behind what others post meanwhile, and a session's answers have an order.
     void settled(std::vector<recorder::Outcome> outcomes) override {
-        asio::post(io, [this, moved = std::move(outcomes)]() mutable {
-            desk.settled(std::move(moved));
-            after_work();
-        });
+        bool first = false;
+        {
+            const std::lock_guard guard(settled_mutex);
+            first = settled_outcomes.empty();
+            settled_outcomes.insert(
+                settled_outcomes.end(),
+                std::make_move_iterator(outcomes.begin()),
+                std::make_move_iterator(outcomes.end()));
+        }
+        if (first) {
+            asio::post(io, [this] { answer_settled(); });
+        }
     }
     void noticed(recorder::Notice notice) override {
         asio::post(io, [this, moved = std::move(notice)] { desk.noticed(moved); });
+    }
+    void submitted() override {
+        asio::post(io, [this] {
+            if (pipeline.commit_here() == recorder::Pipeline::Commit::failed) {
+                journal_failed();
+            }
+        });
     }
     void checkpointed() override {
         asio::post(io, [this] { desk.answer_flushes(); });
     }
 
     // -- io thread
+    void answer_settled() {
+        std::vector<recorder::Outcome> outcomes;
+        {
+            const std::lock_guard guard(settled_mutex);
+            outcomes = std::exchange(settled_outcomes, {});
+        }
+        settled_count += outcomes.size();
+        desk.settled(outcomes);
+        after_work();
+    }
     void in_background(std::function<void()> work, std::function<void()> then) {
         ++background_jobs;
         asio::post(lookups, [this, work = std::move(work), then = std::move(then)] {
@@ -169,9 +202,11 @@ struct Daemon::Service : recorder::PipelineListener {
     void after_work();
     void watch_idle();
     void watch_manager();
+    [[nodiscard]] bool makes_progress();
     void wait_for_signal();
     void reload();
     void begin_stop();
+    void wait_for_last_answers();
     void end_stop();
     void journal_failed();
     [[nodiscard]] std::string status_line() const;
@@ -199,9 +234,15 @@ struct Daemon::Service : recorder::PipelineListener {
     Desk desk;
     Listener listener;
     PipelineThreads threads;
+    std::mutex settled_mutex;
+    std::vector<recorder::Outcome> settled_outcomes;
     std::optional<std::chrono::steady_clock::time_point> tick_at;
     bool watching_followers = false;
     std::size_t background_jobs = 0;
+    std::uint64_t settled_count = 0;
+    // At the last look: what waited, and what had been settled until then.
+    std::int64_t outstanding_before = 0;
+    std::uint64_t settled_before = 0;
     bool stopping = false;
     std::optional<DaemonExit> result;
 };
@@ -213,6 +254,7 @@ DaemonExit Daemon::Service::fail(const Error& error, DaemonExit exit) const {
 
 void Daemon::Service::configure(const Config& config) {
     recorder.set_orphan_grace(config.orphan_grace.count());
+    recorder.set_redactor(config.redactor);
     pipeline.set_checkpoint_interval(config.checkpoint_interval.count());
     catalog.set_default_store(preference_of(config.store));
     desk.configure(config);
@@ -238,8 +280,14 @@ std::optional<DaemonExit> Daemon::Service::recover() {
         if (error.code == Errc::busy) {
             return fail(error, DaemonExit::already_running);
         }
+        // A journal in memory, or one of a newer version, is no better at the next start.
+        const bool hopeless = error.code == Errc::unsafe || error.code == Errc::invalid;
         const bool ours = error.code == Errc::io || error.code == Errc::no_space;
-        return fail(error, ours ? DaemonExit::storage_failed : DaemonExit::failed);
+        return fail(
+            error,
+            hopeless ? DaemonExit::bad_configuration
+            : ours   ? DaemonExit::storage_failed
+                     : DaemonExit::failed);
     }
     recorder::RecoveryReport& report = recovered.value();
     const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -271,20 +319,29 @@ std::optional<DaemonExit> Daemon::Service::recover() {
 }
 
 Status Daemon::Service::listen() {
-    if (!setup.listen_fds.empty()) {
-        return listener.adopt(setup.listen_fds.front().fd);
+    if (setup.listen_fd) {
+        // A copy: clients go on finding the socket, and wait, when there is nobody behind it for a while.
+        const int copy = ::fcntl(*setup.listen_fd, F_DUPFD_CLOEXEC, 0);
+        if (copy < 0) {
+            return Error{Errc::io, errno, "copy the listening socket"};
+        }
+        return listener.adopt(copy);
     }
     return listener.bind(setup.config.socket);
 }
 
 DaemonExit Daemon::Service::run() {
-    if (auto failed = recover()) {
-        static_cast<void>(threads.stop(join_patience));
-        return *failed;
-    }
-    // Sessions of dead owners are sealed before anybody is let in.
-    while (recorder.outstanding() > 0 && !result) {
-        io.run_one();
+    signals.add(SIGHUP);  // from the first moment: it means reload, never the end
+    {
+        const TimeoutExtender patience(notifier, "Recovering");
+        if (auto failed = recover()) {
+            static_cast<void>(threads.stop(join_patience));
+            return *failed;
+        }
+        // Sessions of dead owners are sealed before anybody is let in.
+        while (recorder.outstanding() > 0 && !result) {
+            io.run_one();
+        }
     }
     if (Status listening = listen(); !listening.ok()) {
         static_cast<void>(threads.stop(join_patience));
@@ -292,7 +349,6 @@ DaemonExit Daemon::Service::run() {
     }
     signals.add(SIGTERM);
     signals.add(SIGINT);
-    signals.add(SIGHUP);
     wait_for_signal();
     listener.start();
     schedule_tick();
@@ -301,6 +357,7 @@ DaemonExit Daemon::Service::run() {
     log.info("ready", {{"socket", setup.config.socket}, {"pid", std::to_string(::getpid())}});
     notifier.ready(status_line());
     io.run();
+    const TimeoutExtender patience(notifier, "Stopping: waiting for the last sync");
     const bool joined = threads.stop(join_patience);
     if (result == DaemonExit::stopped && !pipeline.failure()) {
         if (Status finished = pipeline.finish(); !finished.ok()) {
@@ -393,24 +450,48 @@ void Daemon::Service::watch_idle() {
 }
 
 std::string Daemon::Service::status_line() const {
-    return "Recording " + std::to_string(recorder.active_sessions()) + " sessions, "
-           + std::to_string(desk.connections()) + " clients";
+    const auto counted = [](std::size_t count, const std::string& noun) {
+        return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+    };
+    std::string line = "Recording " + counted(recorder.active_sessions(), "session") + " of "
+                       + counted(desk.connections(), "client") + ", "
+                       + counted(static_cast<std::size_t>(recorder.events()), "event")
+                       + " since the start";
+    for (const auto& volume : pipeline.volumes()) {
+        line += volume->sick() ? "; the disk at " + volume->anchor() + " refuses" : "";
+    }
+    return line;
 }
 
-// The manager's watchdog hears from this thread as long as the commit path answers too: whatever waits
-// for the journal for longer than the interval keeps it silent.
+// Whether the way from socket to ack is open: nothing waits on it, or something has come through since
+// the last look.
+bool Daemon::Service::makes_progress() {
+    const std::int64_t waited = std::exchange(outstanding_before, recorder.outstanding());
+    const std::uint64_t settled = std::exchange(settled_before, settled_count);
+    return waited == 0 || recorder.outstanding() == 0 || settled != settled_count;
+}
+
+// The manager's watchdog hears from the thread that serves the clients, and only while the commit path
+// makes progress: a journal that hangs keeps it silent as well as this thread's own standstill.
 void Daemon::Service::watch_manager() {
-    const auto interval = notifier.watchdog_interval();
-    if (!interval) {
+    if (!notifier.active()) {
         return;
     }
-    watchdog.expires_after(*interval);
+    const auto watchdog_interval = notifier.watchdog_interval();
+    watchdog.expires_after(watchdog_interval.value_or(status_interval));
     watchdog.async_wait([this](const boost::system::error_code& error) {
-        if (error) {
+        if (error || stopping) {
             return;
         }
-        notifier.status(status_line());
-        notifier.watchdog();
+        if (makes_progress()) {
+            notifier.status(status_line());
+            notifier.watchdog();
+        } else {
+            log.error("no progress", {{"waiting", std::to_string(recorder.outstanding())}});
+            notifier.status(
+                "The journal has taken nothing since the last look; "
+                + std::to_string(recorder.outstanding()) + " events wait");
+        }
         watch_manager();
     });
 }
@@ -460,14 +541,27 @@ void Daemon::Service::begin_stop() {
     listener.stop();
     desk.stop_reading();
     recorder.catch_up_all();
+    static_cast<void>(makes_progress());  // counted from here
+    wait_for_last_answers();
+    after_work();
+}
+
+// As long as they come; then what is left is in the journal, or was never acked.
+void Daemon::Service::wait_for_last_answers() {
+    notifier.status("Stopping: " + std::to_string(recorder.outstanding()) + " events on their way");
+    notifier.extend_timeout(2 * stop_patience);
     stop_timer.expires_after(stop_patience);
     stop_timer.async_wait([this](const boost::system::error_code& error) {
-        if (!error) {
-            log.warn("stopping", {{"remark", "some events were not answered in time"}});
-            end_stop();
+        if (error) {
+            return;
         }
+        if (makes_progress() && recorder.outstanding() > 0) {
+            wait_for_last_answers();
+            return;
+        }
+        log.warn("stopping", {{"remark", "some events were not answered in time"}});
+        end_stop();
     });
-    after_work();
 }
 
 void Daemon::Service::end_stop() {
@@ -494,6 +588,10 @@ Daemon::~Daemon() = default;
 
 DaemonExit Daemon::run() {
     return service_->run();
+}
+
+bool Daemon::was_told_to_stop() const {
+    return service_->stopping;
 }
 
 }  // namespace relay::daemon

@@ -4,11 +4,12 @@
 #include "daemon/config.hpp"
 #include "daemon/log.hpp"
 #include "daemon/service_notifier.hpp"
+#include "layout/result.hpp"
 #include "layout/store.hpp"
 
 #include <functional>
 #include <memory>
-#include <vector>
+#include <optional>
 
 namespace relay::daemon {
 
@@ -16,7 +17,7 @@ struct DaemonSetup {
     Config config;
     layout::UserDirectories user;
     bool unsafe_journal = false;
-    std::vector<ListenFd> listen_fds;                // from the service manager; taken over
+    std::optional<int> listen_fd;                    // from the service manager; stays the caller's
     std::function<layout::Result<Config>()> reload;  // reads the configuration again
 };
 
@@ -40,6 +41,8 @@ public:
     Daemon& operator=(const Daemon&) = delete;
 
     [[nodiscard]] DaemonExit run();
+    // Whether run() ended because somebody wanted it to.
+    [[nodiscard]] bool was_told_to_stop() const;
 
 private:
     struct Service;

@@ -3,6 +3,7 @@
 
 #include "layout/json_writer.hpp"
 #include "layout/session_paths.hpp"
+#include "layout/version.hpp"
 
 #include <boost/asio/io_context.hpp>
 
@@ -67,6 +68,7 @@ WireError wire_error(const layout::Error& error) {
 
 Desk::Desk(Parts parts, const Config& config)
     : parts_(std::move(parts)),
+      sockets_(parts_.io),
       followers_(parts_.background),
       owners_(parts_.io, [this](std::int64_t pid, const std::vector<layout::Ulid>& sessions) {
           owner_died(pid, sessions);
@@ -83,6 +85,7 @@ void Desk::configure(const Config& config) {
 void Desk::accepted(int fd, std::int64_t peer_pid) {
     auto connection = std::make_shared<Connection>(
         parts_.io,
+        sockets_,
         fd,
         next_connection_++,
         peer_pid,
@@ -166,17 +169,27 @@ void Desk::route(Connection& connection, const Event& event, std::int64_t event_
 }
 
 void Desk::record(Connection& connection, const Event& event, std::int64_t event_bytes) {
+    // A session that has ended may have been deleted or moved to the trash since; the directory that we hold open
+    // would not tell, and take what is lost then.
+    if (works_on_any_session(event) && parts_.recorder.is_at_rest(*event.session)) {
+        look_up(connection, event, event_bytes);
+        return;
+    }
+    hand_over(connection, event, event_bytes);
+}
+
+void Desk::hand_over(Connection& connection, const Event& event, std::int64_t event_bytes) {
     const Speaker speaker{connection.number(), connection.peer_pid()};
     Reply answer = parts_.recorder.handle(event, speaker, event_bytes);
     if (answer.kind == Reply::Kind::absent) {
         look_up(connection, event, event_bytes);
         return;
     }
-    reply(connection, event, std::move(answer), event_bytes);
+    reply(connection, event, answer, event_bytes);
 }
 
 void Desk::reply(
-    Connection& connection, const Event& event, Reply answer, std::int64_t event_bytes) {
+    Connection& connection, const Event& event, const Reply& answer, std::int64_t event_bytes) {
     switch (answer.kind) {
     case Reply::Kind::pending:
         charge(connection, event_bytes);
@@ -191,6 +204,7 @@ void Desk::reply(
         break;
     case Reply::Kind::ack:
         if (!answer.waiter.id.empty()) {
+            ++acks_;
             layout::append_ack(
                 connection.outgoing(),
                 {.id = answer.waiter.id,
@@ -259,7 +273,7 @@ void Desk::planned(
         const layout::Ulid id = chosen.id;
         Reply answer = parts_.recorder.start(event, std::move(chosen), speaker, event_bytes);
         answer.waiter.session = id;
-        reply(*connection, event, std::move(answer), event_bytes);
+        reply(*connection, event, answer, event_bytes);
     } else if (plan.error().code == layout::Errc::exists) {
         refuse(
             *connection,
@@ -299,8 +313,20 @@ void Desk::found(
         return;
     }
     const std::string id = event.session->text();
-    if (parts_.recorder.knows(*event.session) && works_on_any_session(event)) {
-        record(*connection, event, event_bytes);
+    const bool gone = !found.ok() && found.error().code == layout::Errc::not_found
+                      && parts_.recorder.is_at_rest(*event.session);
+    if (gone && works_on_any_session(event)) {
+        refuse(
+            *connection,
+            {WireError::session_gone,
+             "session " + id
+                 + " has ended and was deleted or moved away since; start a new session",
+             event.id});
+    } else if (parts_.recorder.knows(*event.session) && works_on_any_session(event)) {
+        if (found.ok()) {
+            parts_.recorder.refresh(std::move(found.value().state));
+        }
+        hand_over(*connection, event, event_bytes);
     } else if (!found.ok()) {
         const bool unknown = found.error().code == layout::Errc::not_found;
         refuse(
@@ -318,7 +344,7 @@ void Desk::found(
     } else if (works_on_any_session(event)) {
         parts_.recorder.adopt(std::move(found.value().state), found.value().volume);
         parts_.volumes_changed();
-        record(*connection, event, event_bytes);
+        hand_over(*connection, event, event_bytes);
     } else {
         const layout::Meta& meta = found.value().state.meta;
         const bool active = meta.status == layout::SessionStatus::active;
@@ -431,10 +457,10 @@ void Desk::answer_flushes() {
     }
 }
 
-void Desk::settled(std::vector<Outcome> outcomes) {
+void Desk::settled(const std::vector<Outcome>& outcomes) {
     std::vector<std::shared_ptr<Connection>> touched;
     bool deferred = false;
-    for (Outcome& outcome : outcomes) {
+    for (const Outcome& outcome : outcomes) {
         deferred = deferred || outcome.verdict == Verdict::deferred;
         const recorder::Waiter& waiter = outcome.waiter;
         if (!followers_.empty() && outcome.verdict == Verdict::visible) {
@@ -452,6 +478,7 @@ void Desk::settled(std::vector<Outcome> outcomes) {
         if (auto refusal = recorder::Recorder::refusal_of(outcome)) {
             refuse(*connection, *refusal);
         } else if (!waiter.id.empty()) {
+            ++acks_;
             layout::append_ack(
                 connection->outgoing(),
                 {.id = waiter.id,
@@ -508,30 +535,31 @@ void Desk::noticed(const recorder::Notice& notice) {
         parts_.log.info(
             "session caught up", {{"session", session}, {"reason", notice.deferral->reason}});
         if (parts_.recorder.awaits_disk(notice.session)) {
-            // Its disk was away when the daemon started; now it can be read.
-            auto state = std::make_shared<Result<recorder::FoundSession>>(
-                layout::Error{layout::Errc::io, 0, "not looked yet"});
-            parts_.background(
-                [this, state, id = notice.session] { *state = parts_.catalog.find(id); },
-                [this, state, notice] {
-                    // Ill again already: the next time it is well, we hear of it again.
-                    const bool stale = !parts_.pipeline.is_readable(notice.session);
-                    if (!state->ok() || stale || parts_.recorder.knows(notice.session)) {
-                        return;
-                    }
-                    recorder::SessionState& back = state->value().state;
-                    back.client_seq = std::max(back.client_seq, notice.client_seq);
-                    back.event_seq = std::max(back.event_seq, notice.event_seq);
-                    parts_.recorder.adopt_returned(std::move(back), state->value().volume);
-                    parts_.volumes_changed();
-                    watch_owner(notice.session);
-                    parts_.recorder.noticed(notice);
-                    parts_.work_pending();
-                });
+            read_back(notice);
         }
     }
     parts_.recorder.noticed(notice);
     parts_.work_pending();
+}
+
+// A session whose disk was away when the daemon started; now it can be read.
+void Desk::read_back(const recorder::Notice& notice) {
+    auto state = std::make_shared<Result<recorder::FoundSession>>(
+        layout::Error{layout::Errc::io, 0, "not looked yet"});
+    parts_.background(
+        [this, state, id = notice.session] { *state = parts_.catalog.find(id); },
+        [this, state, notice] {
+            // Ill again already: the next time it is well, we hear of it again.
+            const bool stale = !parts_.pipeline.is_readable(notice.session);
+            if (!state->ok() || stale || parts_.recorder.knows(notice.session)) {
+                return;
+            }
+            parts_.recorder.adopt_returned(std::move(state->value().state), state->value().volume);
+            parts_.volumes_changed();
+            watch_owner(notice.session);
+            parts_.recorder.noticed(notice);
+            parts_.work_pending();
+        });
 }
 
 bool Desk::check_followers() {
@@ -682,7 +710,7 @@ void Desk::hello(Connection& connection, const Event& event) {
         return;
     }
     std::string fields = R"("version":)";
-    layout::append_json_string(fields, RELAY_VERSION);
+    layout::append_json_string(fields, layout::program_version());
     fields += R"(,"protocol":)" + std::to_string(protocol_version) + R"(,"format":)"
               + std::to_string(layout::format_version) + R"(,"max_event_bytes":)"
               + std::to_string(event_bytes_max_) + R"(,"max_inflight_bytes":)"
@@ -698,7 +726,7 @@ std::string Desk::status_fields() const {
     const recorder::Pipeline& pipeline = parts_.pipeline;
     std::string json;
     layout::JsonObject status(json, layout::JsonObject::Form::compact);
-    status.string("version", RELAY_VERSION);
+    status.string("version", layout::program_version());
     status.integer("protocol", protocol_version);
     status.integer("pid", ::getpid());
     const auto uptime = std::chrono::steady_clock::now() - started_;
@@ -708,6 +736,8 @@ std::string Desk::status_fields() const {
     status.integer("connections", static_cast<std::int64_t>(connections_.size()));
     status.integer("followers", static_cast<std::int64_t>(followers_.size()));
     status.integer("events", static_cast<std::int64_t>(parts_.recorder.events()));
+    status.integer("acks", static_cast<std::int64_t>(acks_));
+    status.integer("redactions", static_cast<std::int64_t>(parts_.recorder.redactions()));
     status.integer("queue_depth", parts_.recorder.outstanding());
     status.integer("inflight_bytes", inflight_bytes_);
     status.integer("journal_bytes", pipeline.journal_bytes());
@@ -727,6 +757,7 @@ std::string Desk::status_fields() const {
         }
     }
     json += ']';
+    status.integer("fsync_us_sum", static_cast<std::int64_t>(pipeline.sync_latency().sum_us()));
     status.key("volumes");
     json += '[';
     for (const auto& volume : pipeline.volumes()) {

@@ -45,7 +45,7 @@ public:
     void accepted(int fd, std::int64_t peer_pid);
 
     // From the pipeline, on the io thread.
-    void settled(std::vector<recorder::Outcome> outcomes);
+    void settled(const std::vector<recorder::Outcome>& outcomes);
     void noticed(const recorder::Notice& notice);
     void answer_flushes();
     // Once a second while it returns true.
@@ -82,10 +82,11 @@ private:
         layout::Result<recorder::SessionPlan> plan,
         std::int64_t event_bytes);
     void record(Connection& connection, const layout::Event& event, std::int64_t event_bytes);
+    void hand_over(Connection& connection, const layout::Event& event, std::int64_t event_bytes);
     void reply(
         Connection& connection,
         const layout::Event& event,
-        recorder::Reply reply,
+        const recorder::Reply& answer,
         std::int64_t event_bytes);
     void look_up(Connection& connection, layout::Event event, std::int64_t event_bytes);
     void found(
@@ -111,10 +112,12 @@ private:
     void forget_owner_if_dropped(const layout::Ulid& session);
     void owner_died(std::int64_t pid, const std::vector<layout::Ulid>& sessions);
     void report_volumes();
+    void read_back(const recorder::Notice& notice);
     [[nodiscard]] std::shared_ptr<Connection> find(std::uint64_t number) const;
 
     Parts parts_;
     layout::EventDecoder decoder_;
+    SocketWatch sockets_;
     Followers followers_;
     OwnerWatch owners_;
     std::unordered_map<std::uint64_t, std::shared_ptr<Connection>> connections_;
@@ -129,6 +132,7 @@ private:
     std::size_t connections_max_ = 0;
     bool stopping_ = false;
     std::unordered_set<std::string> sick_volumes_;  // as last logged
+    std::uint64_t acks_ = 0;
     std::uint64_t refused_ = 0;
     std::uint64_t refused_connections_ = 0;
     const std::chrono::steady_clock::time_point started_ = std::chrono::steady_clock::now();

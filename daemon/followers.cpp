@@ -12,7 +12,7 @@ namespace relay::daemon {
 namespace {
 
 // Read from disk at a time, and the most that waits unsent for one follower.
-constexpr std::int64_t feed_bytes = 256 * 1024;
+constexpr std::int64_t feed_bytes = std::int64_t{256} * 1024;
 constexpr std::chrono::seconds patience{5};
 
 }  // namespace

@@ -216,9 +216,9 @@ bool Listener::accept_one() {
 }
 
 void Listener::stop() {
-    boost::system::error_code ignored;  // the descriptor is released either way
+    boost::system::error_code ignored;  // both let go even where they fail
     socket_->acceptor.close(ignored);
-    socket_->rest.cancel();
+    socket_->rest.cancel(ignored);
     if (!bound_path_.empty()) {
         ::unlink(bound_path_.c_str());
         bound_path_.clear();

@@ -5,12 +5,15 @@
 #include "layout/utf8.hpp"
 
 #include <errno.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 namespace relay::daemon {
@@ -60,10 +63,40 @@ void append_escaped(std::string& line, std::string_view value) {
     }
 }
 
+std::string_view kept_part(std::string_view value) {
+    return layout::is_utf8(value) ? layout::utf8_prefix(value, value_bytes_max)
+                                  : value.substr(0, value_bytes_max);
+}
+
+// KEY=value, or, of a value with newlines, KEY, its length as eight bytes, and the value.
+void append_journal_field(std::string& datagram, std::string_view key, std::string_view value) {
+    datagram += key;
+    if (value.find('\n') == std::string_view::npos) {
+        datagram += '=';
+    } else {
+        datagram += '\n';
+        for (std::uint64_t left = value.size(), byte = 0; byte < 8; ++byte, left >>= 8) {
+            datagram += static_cast<char>(left & 0xff);
+        }
+    }
+    datagram += value;
+    datagram += '\n';
+}
+
+// Journald takes A-Z, 0-9 and _.
+std::string journal_key(std::string_view key) {
+    std::string name = "AGENT_RELAY_";
+    for (const char letter : key) {
+        const bool is_lower = letter >= 'a' && letter <= 'z';
+        const bool fits =
+            is_lower || (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9');
+        name += is_lower ? static_cast<char>(letter - 'a' + 'A') : (fits ? letter : '_');
+    }
+    return name;
+}
+
 void append_value(std::string& line, std::string_view value) {
-    const std::string_view kept = layout::is_utf8(value)
-                                      ? layout::utf8_prefix(value, value_bytes_max)
-                                      : value.substr(0, value_bytes_max);
+    const std::string_view kept = kept_part(value);
     const bool quotes = needs_quotes(kept);
     if (quotes) {
         line += '"';
@@ -97,6 +130,39 @@ Log::Style Log::style_of(int fd, const layout::Environment& environment) {
     return *journal == own ? Style::journal : Style::file;
 }
 
+int Log::open_journal() {
+    constexpr std::string_view path = "/run/systemd/journal/socket";
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, path.size());
+    const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+        ::close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+bool Log::send_fields(
+    char priority, std::string_view message, std::string_view event, Fields fields) const {
+    std::string datagram;
+    append_journal_field(datagram, "MESSAGE", message);
+    append_journal_field(datagram, "PRIORITY", {&priority, 1});
+    append_journal_field(datagram, "SYSLOG_IDENTIFIER", "agent-relayd");
+    append_journal_field(datagram, "AGENT_RELAY_EVENT", event);
+    for (const Field& field : fields) {
+        append_journal_field(datagram, journal_key(field.key), kept_part(field.value));
+    }
+    ssize_t sent = 0;
+    while ((sent = ::send(journal_, datagram.data(), datagram.size(), MSG_NOSIGNAL)) < 0
+           && errno == EINTR) {
+    }
+    return sent >= 0;
+}
+
 void Log::info(std::string_view event, Fields fields) const {
     write_line('6', event, fields);
 }
@@ -119,6 +185,7 @@ void Log::write_line(char priority, std::string_view event, Fields fields) const
     if (style_ != Style::journal) {
         line += layout::format_timestamp(now()) + " ";
     }
+    const std::size_t head = line.size();
     append_escaped(line, event);
     for (const Field& field : fields) {
         line += ' ';
@@ -127,6 +194,10 @@ void Log::write_line(char priority, std::string_view event, Fields fields) const
         append_value(line, field.value);
     }
     line.resize(layout::utf8_prefix(line, line_bytes_max - 1).size());
+    if (journal_ >= 0
+        && send_fields(priority, std::string_view(line).substr(head), event, fields)) {
+        return;
+    }
     line += '\n';
     // The result is dropped: a log that cannot be written has nowhere to say so.
     while (::write(fd_, line.data(), line.size()) < 0 && errno == EINTR) {

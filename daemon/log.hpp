@@ -14,6 +14,9 @@ namespace relay::daemon {
 //
 //     <6>2026-11-16T11:38:00.123Z ready socket=/run/user/1000/agent-relay/relay.sock sessions=3
 //
+// Under systemd each event is also a set of journal fields: MESSAGE has the line, AGENT_RELAY_EVENT the event, and
+// AGENT_RELAY_<KEY> each field (`journalctl AGENT_RELAY_EVENT=ready`).
+//
 // Safe to use from every thread. Never blocks on a lock and never fails: a line that cannot be written
 // is lost, because there is nobody left to tell. Never hand it what a user or an agent wrote: system logs
 // are read by more people than sessions are.
@@ -32,8 +35,12 @@ public:
     };
     using Fields = std::initializer_list<Field>;
 
-    // `fd` stays the caller's and must outlive the log.
-    Log(int fd, Style style) : fd_(fd), style_(style) {}
+    // `fd` stays the caller's and must outlive the log. So does `journal`, a socket of open_journal() or -1: while that takes what is
+    // said, nothing goes to `fd`, because journald keeps no order between the two.
+    Log(int fd, Style style, int journal = -1) : fd_(fd), style_(style), journal_(journal) {}
+
+    // Where journald takes fields one by one; -1 when it does not.
+    [[nodiscard]] static int open_journal();
 
     // A terminal, the stream that $JOURNAL_STREAM ("device:inode") names, or anything else.
     [[nodiscard]] static Style style_of(int fd, const layout::Environment& environment);
@@ -44,9 +51,12 @@ public:
 
 private:
     void write_line(char priority, std::string_view event, Fields fields) const;
+    [[nodiscard]] bool send_fields(
+        char priority, std::string_view message, std::string_view event, Fields fields) const;
 
     int fd_;
     Style style_;
+    int journal_;
 };
 
 }  // namespace relay::daemon

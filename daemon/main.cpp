@@ -14,10 +14,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <span>
+#include <string>
+#include <utility>
 
 namespace {
 
@@ -25,8 +28,14 @@ namespace daemon = relay::daemon;
 namespace layout = relay::layout;
 using daemon::DaemonExit;
 
-constexpr int retry_delay_first_ms = 1'000;
-constexpr int retry_delay_max_ms = 30'000;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds retry_delay_first{1'000};
+constexpr milliseconds retry_delay_max{30'000};
+constexpr milliseconds patience_beyond_rest{30'000};
+// Under a service manager that holds the socket an exit costs nothing: the next client starts us.
+constexpr milliseconds activated_idle_exit{600'000};
 
 // Descriptors 0 to 2 must be something harmless, or a session file could become one of them.
 void open_standard_descriptors() {
@@ -44,50 +53,92 @@ int say(DaemonExit exit, const std::string& sentence) {
     return static_cast<int>(exit);
 }
 
-// Waits, or until somebody asks us to end. True when it was time alone that passed.
-bool rest(int milliseconds) {
+// Waits, or until somebody asks us to end. False then; SIGHUP ends the wait and no more. The service manager is told
+// that we are alive, before our first start as well as after it.
+bool rest(milliseconds span, const std::string& why, const daemon::ServiceNotifier& notifier) {
     sigset_t ends;
     sigemptyset(&ends);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGINT);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+        sigaddset(&ends, signal);
+    }
     sigprocmask(SIG_BLOCK, &ends, nullptr);
-    const timespec span{milliseconds / 1000, (milliseconds % 1000) * 1'000'000L};
-    const bool passed = sigtimedwait(&ends, nullptr, &span) < 0;
+    notifier.status(why);
+    const steady_clock::time_point until = steady_clock::now() + span;
+    int received = -1;
+    while (received < 0 && steady_clock::now() < until) {
+        notifier.extend_timeout(span + patience_beyond_rest);
+        notifier.watchdog();
+        const auto beat = notifier.watchdog_interval().value_or(span);
+        const auto left = std::min<std::chrono::nanoseconds>(until - steady_clock::now(), beat);
+        const auto whole = std::chrono::duration_cast<std::chrono::seconds>(left);
+        const timespec piece{whole.count(), (left - whole).count()};
+        received = sigtimedwait(&ends, nullptr, &piece);
+    }
     sigprocmask(SIG_UNBLOCK, &ends, nullptr);
-    return passed;
+    return received < 0 || received == SIGHUP;
+}
+
+// The configuration as the files, the environment and the flags have it now.
+layout::Result<daemon::Config>
+load(const daemon::Options& options, const layout::Environment& environment, bool is_activated) {
+    layout::ConfigSources sources = layout::usual_sources(environment);
+    sources.explicit_file = options.config_file;
+    sources.flags = options.settings;
+    auto config = daemon::load_config(sources);
+    if (!config.ok()) {
+        return config;
+    }
+    if (config.value().socket.empty()) {
+        auto socket = layout::socket_path(environment);
+        if (!socket.ok()) {
+            return socket.error();
+        }
+        config.value().socket = socket.value();
+    }
+    const auto& origins = config.value().origins;
+    const bool is_chosen = std::any_of(origins.begin(), origins.end(), [](const auto& origin) {
+        return origin.first == "daemon.idle_exit";
+    });
+    if (is_activated && !is_chosen) {
+        config.value().idle_exit = activated_idle_exit;
+    }
+    return config;
+}
+
+// What may be better after a while, because somebody else is to act: a disk that refuses, and under a service manager, which
+// would only start us again and again, a daemon that somebody started by hand.
+bool may_pass(DaemonExit exit, bool is_activated) {
+    return exit == DaemonExit::storage_failed
+           || (exit == DaemonExit::already_running && is_activated);
 }
 
 int run(const daemon::Options& options) {
     const layout::Environment environment = layout::process_environment();
-    const daemon::Log log(STDERR_FILENO, daemon::Log::style_of(STDERR_FILENO, environment));
+    const daemon::Log::Style style = daemon::Log::style_of(STDERR_FILENO, environment);
+    // Open until the process ends.
+    const int journal = style == daemon::Log::Style::journal ? daemon::Log::open_journal() : -1;
+    const daemon::Log log(STDERR_FILENO, style, journal);
     auto user = layout::user_directories(environment);
     if (!user.ok()) {
         return say(DaemonExit::bad_configuration, user.error().context);
     }
-    const auto load = [&options, &environment, &user]() -> layout::Result<daemon::Config> {
-        daemon::ConfigSources sources;
-        sources.user_file = user.value().config + "/config.toml";
-        sources.explicit_file = options.config_file;
-        sources.environment = environment;
-        sources.flags = options.settings;
-        auto config = daemon::load_config(sources);
-        if (config.ok() && config.value().socket.empty()) {
-            auto socket = layout::socket_path(environment);
-            if (!socket.ok()) {
-                return socket.error();
-            }
-            config.value().socket = socket.value();
-        }
-        return config;
-    };
     auto listen_fds = daemon::take_listen_fds();
     if (!listen_fds.ok()) {
-        return say(DaemonExit::failed, listen_fds.error().context);
+        return say(DaemonExit::bad_configuration, listen_fds.error().context);
     }
+    if (listen_fds.value().size() > 1) {
+        return say(
+            DaemonExit::bad_configuration,
+            "the service manager hands over " + std::to_string(listen_fds.value().size())
+                + " sockets and there is one to listen at; leave one ListenStream= in the unit");
+    }
+    const bool is_activated = !listen_fds.value().empty();
+    const auto reload = [&options, &environment, is_activated] {
+        return load(options, environment, is_activated);
+    };
     const daemon::ServiceNotifier notifier(environment);
-    for (int delay_ms = retry_delay_first_ms;;
-         delay_ms = std::min(delay_ms * 2, retry_delay_max_ms)) {
-        auto config = load();
+    for (milliseconds delay = retry_delay_first;; delay = std::min(2 * delay, retry_delay_max)) {
+        auto config = reload();
         if (!config.ok()) {
             return say(DaemonExit::bad_configuration, config.error().context);
         }
@@ -95,17 +146,20 @@ int run(const daemon::Options& options) {
         setup.config = config.value();
         setup.user = user.value();
         setup.unsafe_journal = options.unsafe_journal;
-        setup.listen_fds = listen_fds.value();
-        setup.reload = load;
+        setup.reload = reload;
+        if (is_activated) {
+            setup.listen_fd = listen_fds.value().front().fd;
+        }
         daemon::Daemon service(std::move(setup), log, notifier);
         const DaemonExit exit = service.run();
-        // A journal that failed is judged by recovery, and that is a start from the beginning. A socket
-        // of the service manager's is used up by now: then the manager starts us again.
-        if (exit != DaemonExit::storage_failed || !listen_fds.value().empty()) {
+        if (!may_pass(exit, is_activated) || service.was_told_to_stop()) {
             return static_cast<int>(exit);
         }
-        log.warn("storage failed", {{"retry_in_ms", std::to_string(delay_ms)}});
-        if (!rest(delay_ms)) {
+        // A journal that failed is judged by recovery, and that is a start from the beginning.
+        const std::string reason =
+            exit == DaemonExit::storage_failed ? "storage failed" : "another daemon is running";
+        log.warn(reason, {{"retry_in_ms", std::to_string(delay.count())}});
+        if (!rest(delay, "Waiting to try again: " + reason + "; see the log", notifier)) {
             return static_cast<int>(exit);
         }
     }

@@ -2,18 +2,13 @@
 #include "daemon/options.hpp"
 
 #include "layout/nearest_name.hpp"
-
-#include <boost/version.hpp>
+#include "layout/version.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
 #include <string_view>
-
-#ifndef RELAY_VERSION
-#define RELAY_VERSION "0.1.0"
-#endif
 
 namespace relay::daemon {
 
@@ -171,16 +166,7 @@ AGENT_RELAY_<SECTION>__<KEY> in the environment (AGENT_RELAY_DAEMON__ORPHAN_GRAC
 }
 
 std::string version_text() {
-    std::string text = "agent-relayd " RELAY_VERSION " (format 1, protocol 1, ";
-#if defined(__clang__)
-    text += "clang++ " __clang_version__;
-#else
-    text += "g++ " __VERSION__;
-#endif
-    text += ", Boost " + std::to_string(BOOST_VERSION / 100'000) + "."
-            + std::to_string(BOOST_VERSION / 100 % 1'000) + "."
-            + std::to_string(BOOST_VERSION % 100) + ")\n";
-    return text;
+    return layout::version_text("agent-relayd");
 }
 
 }  // namespace relay::daemon

@@ -40,23 +40,24 @@ void OwnerWatch::watch(const layout::Ulid& session, std::int64_t pid) {
     }
     watched = std::make_shared<Watched>(io_);
     watched->sessions.push_back(session);
+    const auto report_watched = [this, pid, weak = std::weak_ptr(watched)] {
+        if (!weak.expired()) {
+            report(pid);
+        }
+    };
     const long fd = ::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0);
     if (fd < 0) {
         if (errno == ESRCH) {
-            asio::post(io_, [this, pid, weak = std::weak_ptr(watched)] {
-                if (!weak.expired()) {
-                    report(pid);
-                }
-            });
+            asio::post(io_, report_watched);
         }
         return;  // no descriptor left: the end of the connection still tells
     }
     watched->descriptor.assign(static_cast<int>(fd));
     watched->descriptor.async_wait(
         asio::posix::stream_descriptor::wait_read,
-        [this, pid, weak = std::weak_ptr(watched)](const boost::system::error_code& error) {
-            if (!error && !weak.expired()) {
-                report(pid);
+        [report_watched](const boost::system::error_code& error) {
+            if (!error) {
+                report_watched();
             }
         });
 }

@@ -41,27 +41,30 @@ void PipelineThreads::cover_volumes() {
         if (!covered_.insert(volume.get()).second) {
             continue;
         }
-        run([volume] {
-            while (!volume->stopping()) {
-                if (!volume->apply_step()) {
-                    std::unique_lock lock(volume->mutex());
-                    volume->wait_apply(lock);
-                }
-            }
-        });
-        run([volume] {
-            while (!volume->stopping()) {
-                if (!volume->sync_step()) {
-                    std::unique_lock lock(volume->mutex());
-                    volume->wait_sync(lock);
-                }
-            }
-        });
+        using recorder::Volume;
+        cover(volume, &Volume::apply_step, &Volume::wait_apply);
+        cover(volume, &Volume::seal_step, &Volume::wait_seal);
+        cover(volume, &Volume::sync_step, &Volume::wait_sync);
     }
+}
+
+void PipelineThreads::cover(
+    const std::shared_ptr<recorder::Volume>& volume,
+    bool (recorder::Volume::*step)(),
+    void (recorder::Volume::*wait)()) {
+    run([volume, step, wait] {
+        while (!volume->stopping()) {
+            if (!(volume.get()->*step)()) {
+                (volume.get()->*wait)();
+            }
+        }
+    });
 }
 
 void PipelineThreads::commit_loop() {
     bool reported = false;
+    // Waits first: unless it is handed over, the work is the io thread's, and a journal has one writer.
+    pipeline_.wait_commit();
     for (;;) {
         switch (pipeline_.commit_step()) {
         case Pipeline::Commit::idle:

@@ -15,8 +15,8 @@
 
 namespace relay::daemon {
 
-// The threads that drive a pipeline: commit, checkpoint, and two for each volume. A disk that hangs
-// holds its own two and no other.
+// The threads that drive a pipeline: commit, checkpoint, and three for each volume. A disk that hangs
+// holds its own three and no other.
 class PipelineThreads {
 public:
     // `failed` is called once, from the commit thread, when the journal has failed for good.
@@ -35,6 +35,10 @@ public:
 
 private:
     void run(std::function<void()> loop);
+    void cover(
+        const std::shared_ptr<recorder::Volume>& volume,
+        bool (recorder::Volume::*step)(),
+        void (recorder::Volume::*wait)());
     void commit_loop();
     void checkpoint_loop();
 
