@@ -2,6 +2,7 @@
 #include "cli/client.hpp"
 #include "cli/command_line.hpp"
 #include "cli/daemon_process.hpp"
+#include "cli/prometheus_text.hpp"
 #include "cli/terminal_text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -23,17 +24,23 @@ namespace relay::cli {
 const std::string_view daemon_help = R"(agent-relay daemon: start, stop or ask the recorder
 
 usage: agent-relay daemon start [-- <flags of agent-relayd>]
-       agent-relay daemon stop | restart [-- <flags of agent-relayd>] | status
+       agent-relay daemon stop | restart [-- <flags of agent-relayd>] | status [--prometheus]
 
 examples:
   agent-relay daemon start                          does nothing when one is running already
   agent-relay daemon start -- --idle-exit 10min     hand flags on to agent-relayd
   agent-relay daemon status --json | jq .sessions
+  agent-relay daemon status --prometheus > /var/lib/node_exporter/agent_relay.prom
   agent-relay daemon stop                           asks it to stop and waits until it is gone
 
 start runs the agent-relayd beside agent-relay, or the one in PATH, apart from this terminal; what it has
 to say goes to daemon.log in the state directory (~/.local/state/agent-relay). Sessions that are being recorded
 outlive stop and restart: they go on when their agents come back.
+
+flags of status:
+  --prometheus       the same counters in the text format of Prometheus
+
+--json prints {"v":1,"running":true,"pid":4711,"socket":"…/relay.sock"}; of status what the daemon answers.
 
 exit status: 0 done, 1 failed, 2 wrong usage, 4 not running (status) or no answer
 )";
@@ -86,6 +93,27 @@ std::string described(const Running& running) {
     return running.pid == 0 ? "" : " (pid " + std::to_string(running.pid) + ")";
 }
 
+// What became of the daemon: in words, or for scripts.
+struct Outcome {
+    std::string words;
+    bool running = false;
+    std::int64_t pid = 0;
+    std::string socket;
+};
+
+ExitCode tell(const Outcome& outcome, bool json, const Surroundings& surroundings) {
+    if (!json) {
+        surroundings.out << harmless(outcome.words) << '\n';
+        return ExitCode::ok;
+    }
+    ordered_json shown{{"v", 1}, {"running", outcome.running}};
+    shown["pid"] = outcome.pid == 0 ? ordered_json() : ordered_json(outcome.pid);
+    shown["socket"] = outcome.socket;
+    const std::string line = shown.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+    surroundings.out << (surroundings.out_is_terminal ? harmless_json(line) : line) << '\n';
+    return ExitCode::ok;
+}
+
 void pause_briefly() {
     const timespec pause{0, 20'000'000};
     ::nanosleep(&pause, nullptr);
@@ -121,6 +149,7 @@ ExitCode await_answer(
     StartedDaemon& daemon,
     const std::string& socket,
     const std::string& log_file,
+    bool json,
     const Surroundings& surroundings) {
     steady_clock::time_point deadline = steady_clock::now() + start_timeout;
     bool alive = true;
@@ -130,9 +159,13 @@ ExitCode await_answer(
         const Result<Running> running =
             find_running(socket, std::clamp(left, milliseconds(1), answer_timeout));
         if (running.ok()) {
-            surroundings.out << "agent-relayd is running" << described(running.value()) << " at "
-                             << harmless(socket) << '\n';
-            return ExitCode::ok;
+            return tell(
+                {"agent-relayd is running" + described(running.value()) + " at " + socket,
+                 true,
+                 running.value().pid,
+                 socket},
+                json,
+                surroundings);
         }
         if (running.error().code == Errc::unsafe || running.error().code == Errc::invalid) {
             return complain(surroundings, ExitCode::daemon_unreachable, running.error().context);
@@ -160,9 +193,13 @@ ExitCode
 start(const CommandLine& line, const std::string& socket, const Surroundings& surroundings) {
     const Result<Running> running = find_running(socket, answer_timeout);
     if (running.ok()) {
-        surroundings.out << "agent-relayd is running already" << described(running.value())
-                         << " at " << harmless(socket) << '\n';
-        return ExitCode::ok;
+        return tell(
+            {"agent-relayd is running already" + described(running.value()) + " at " + socket,
+             true,
+             running.value().pid,
+             socket},
+            line.json,
+            surroundings);
     }
     const Result<std::string> program = find_daemon(surroundings.environment);
     if (!program.ok()) {
@@ -185,7 +222,7 @@ start(const CommandLine& line, const std::string& socket, const Surroundings& su
     if (!daemon.ok()) {
         return complain(surroundings, ExitCode::failed, daemon.error().context);
     }
-    return await_answer(daemon.value(), socket, log_file, surroundings);
+    return await_answer(daemon.value(), socket, log_file, line.json, surroundings);
 }
 
 // The daemon's process, pinned. It is asked once more after that, because its number may have passed to
@@ -213,14 +250,15 @@ Result<PinnedProcess> pin_daemon(Client& client, std::int64_t& pid) {
     return process;
 }
 
-ExitCode stop(const std::string& socket, const Surroundings& surroundings) {
+ExitCode stop(const std::string& socket, Outcome& outcome, const Surroundings& surroundings) {
+    outcome.socket = socket;
     std::optional<PinnedProcess> process;
     std::int64_t pid = 0;
     {
         Result<Client> client = Client::connect(socket, answer_timeout);
         if (!client.ok() && client.error().code == Errc::not_found) {
-            surroundings.err << "agent-relay: agent-relayd is not running, nothing to stop\n";
-            return ExitCode::ok;
+            return complain(
+                surroundings, ExitCode::ok, "agent-relayd is not running, nothing to stop");
         }
         if (!client.ok()) {
             return complain(
@@ -244,7 +282,8 @@ ExitCode stop(const std::string& socket, const Surroundings& surroundings) {
             "agent-relayd (pid " + std::to_string(pid) + ") still runs "
                 + std::to_string(stop_timeout.count() / 1000) + " s after SIGTERM");
     }
-    surroundings.out << "agent-relayd (pid " << pid << ") has stopped\n";
+    outcome.words = "agent-relayd (pid " + std::to_string(pid) + ") has stopped";
+    outcome.pid = pid;
     return ExitCode::ok;
 }
 
@@ -270,7 +309,9 @@ status(const CommandLine& line, const std::string& socket, const Surroundings& s
         return complain(
             surroundings, ExitCode::daemon_unreachable, unreachable(socket, running.error()));
     }
-    if (line.json) {
+    if (line.arguments.size() > 1) {
+        surroundings.out << prometheus_text(running.value().status);
+    } else if (line.json) {
         const std::string& answer = running.value().answer;
         surroundings.out << (surroundings.out_is_terminal ? harmless_json(answer) : answer) << '\n';
     } else {
@@ -291,7 +332,9 @@ ExitCode daemon_command(const CommandLine& line, const Surroundings& surrounding
             "daemon",
             std::string(forms) + (action.empty() ? "" : ", got \"" + action + "\""));
     }
-    if (line.arguments.size() > 1 && !(starts && line.arguments[1] == "--")) {
+    const bool is_known =
+        line.arguments.size() == 2 && action == "status" && line.arguments[1] == "--prometheus";
+    if (line.arguments.size() > 1 && !is_known && !(starts && line.arguments[1] == "--")) {
         return complain_usage(
             surroundings,
             "daemon",
@@ -305,9 +348,17 @@ ExitCode daemon_command(const CommandLine& line, const Surroundings& surrounding
         return status(line, socket.value(), surroundings);
     }
     if (action != "start") {
-        const ExitCode stopped = stop(socket.value(), surroundings);
-        if (action == "stop" || stopped != ExitCode::ok) {
+        Outcome outcome;
+        const ExitCode stopped = stop(socket.value(), outcome, surroundings);
+        if (stopped != ExitCode::ok) {
             return stopped;
+        }
+        // Of a restart scripts hear the end alone.
+        if (line.json ? action == "stop" : !outcome.words.empty()) {
+            static_cast<void>(tell(outcome, line.json, surroundings));
+        }
+        if (action == "stop") {
+            return ExitCode::ok;
         }
     }
     return start(line, socket.value(), surroundings);

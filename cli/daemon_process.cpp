@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/daemon_process.hpp"
 
+#include "cli/durable_change.hpp"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,7 +25,6 @@ namespace relay::cli {
 
 namespace {
 
-using layout::Done;
 using layout::Errc;
 using layout::Error;
 using layout::Result;
@@ -50,22 +51,6 @@ bool is_program(const std::string& path) {
     struct stat status {};
     return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)
            && ::access(path.c_str(), X_OK) == 0;
-}
-
-Status make_directories(const std::string& directory) {
-    for (std::size_t slash = 1; slash != std::string::npos;) {
-        slash = directory.find('/', slash + 1);
-        const std::string part = directory.substr(0, slash);
-        if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
-            struct stat status {};
-            const int number = errno;
-            // Some file systems refuse a name that is there already with another error than EEXIST.
-            if (::stat(part.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
-                return failure(number, "create directory " + part);
-            }
-        }
-    }
-    return Done{};
 }
 
 // The size of the log before the new daemon writes to it.

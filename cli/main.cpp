@@ -4,18 +4,25 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <span>
 
 int main(int count, char** arguments) {
     try {
+        if (::isatty(STDOUT_FILENO) != 1) {
+            // As much as a pipe takes at once: a list of ten thousand sessions is 12 MB of JSON.
+            constexpr std::size_t block_bytes = std::size_t{64} * 1024;
+            static_cast<void>(std::setvbuf(stdout, nullptr, _IOFBF, block_bytes));
+        }
         const std::span<char*> all(arguments, static_cast<std::size_t>(count));
         const relay::cli::Surroundings surroundings{
             relay::layout::process_environment(),
             std::cout,
             std::cerr,
             ::isatty(STDOUT_FILENO) == 1,
+            ::isatty(STDERR_FILENO) == 1,
         };
         return static_cast<int>(relay::cli::run_command(
             {all.begin() + (all.empty() ? 0 : 1), all.end()}, surroundings));

@@ -3,6 +3,7 @@
 
 #include "layout/utf8.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -42,8 +43,29 @@ std::uint32_t obeyed_at(std::string_view text, std::size_t at, std::size_t& byte
     return UINT32_MAX;
 }
 
+void append_visible(std::string& out, std::uint32_t character) {
+    if (character == '\n') {
+        out += "\\n";
+    } else if (character > 0xff) {
+        out += "\\u";
+        append_hex(out, character, 4);
+    } else {
+        out += "\\x";
+        append_hex(out, character, 2);
+    }
+}
+
+// Most text is; it needs no second look.
+bool is_plain(std::string_view text) {
+    return std::all_of(
+        text.begin(), text.end(), [](char byte) { return byte >= ' ' && byte < 0x7f; });
+}
+
 template<typename Append>
 std::string replace_obeyed(std::string_view unchecked, Append append) {
+    if (is_plain(unchecked)) {
+        return std::string(unchecked);
+    }
     const std::string text = layout::to_utf8(unchecked);
     std::string out;
     out.reserve(text.size());
@@ -64,15 +86,24 @@ std::string replace_obeyed(std::string_view unchecked, Append append) {
 }  // namespace
 
 std::string harmless(std::string_view text) {
-    return replace_obeyed(text, [](std::string& out, std::uint32_t character) {
-        if (character == '\n') {
-            out += "\\n";
-        } else if (character > 0xff) {
-            out += "\\u";
-            append_hex(out, character, 4);
+    return replace_obeyed(text, append_visible);
+}
+
+std::string harmless_lines(std::string_view text) {
+    // A line's end in the manner of Windows moves the cursor no further than ours does.
+    std::string lines;
+    lines.reserve(text.size());
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        const bool at_end = text[at] == '\r' && text.substr(at + 1).starts_with('\n');
+        if (!at_end) {
+            lines += text[at];
+        }
+    }
+    return replace_obeyed(lines, [](std::string& out, std::uint32_t character) {
+        if (character == '\n' || character == '\t') {
+            out += static_cast<char>(character);
         } else {
-            out += "\\x";
-            append_hex(out, character, 2);
+            append_visible(out, character);
         }
     });
 }

@@ -13,6 +13,9 @@ namespace relay::cli {
 // characters that turn the direction of writing.
 [[nodiscard]] std::string harmless(std::string_view text);
 
+// The same for text of many lines, whose ends and tabs stay as they are.
+[[nodiscard]] std::string harmless_lines(std::string_view text);
+
 // The same for a line of JSON, which still says the same afterwards: "\u001b".
 [[nodiscard]] std::string harmless_json(std::string_view json);
 

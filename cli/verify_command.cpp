@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command_line.hpp"
+#include "cli/flag_table.hpp"
+#include "cli/human_text.hpp"
+#include "cli/progress.hpp"
+#include "cli/session_choice.hpp"
+#include "cli/session_filter.hpp"
+#include "cli/side_by_side.hpp"
 #include "cli/terminal_text.hpp"
 #include "layout/json_writer.hpp"
 #include "layout/session_reader.hpp"
@@ -7,9 +13,13 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
+#include <mutex>
+#include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace relay::cli {
@@ -17,16 +27,23 @@ namespace relay::cli {
 const std::string_view verify_help =
     R"(agent-relay verify: recompute the hashes and the chain of sessions
 
-usage: agent-relay verify <session directory>... [--json]
+usage: agent-relay verify [session]... [flags]        without a session: all of this repository's
 
 examples:
-  agent-relay verify .agent-relay/latest
-  agent-relay verify .agent-relay/sessions/*
+  agent-relay verify
+  agent-relay verify TWFTA9 261116-minty-guitar
   agent-relay verify --json ~/backup/01J9X3M7K5VBHQEN6T2F4D8RPZ | jq '.damage[]'
 
 Needs no daemon and changes nothing. Names every file that differs from what its turn's seal says.
 
-exit status: 0 all as sealed, 1 unreadable, 2 wrong usage, 3 no such session, 5 damaged
+flags:
+  --all-repos        every store that sessions were ever recorded in
+  --store DIR        this store alone: a repository, a copied .agent-relay, a directory of sessions
+
+--json prints a line a session: {"v":1,"session":…,"ok":true,"turns":2,"open_turns":0,"damage":[{"file":…,"what":…}],
+"remarks":[]}; "session" is as it was named, and "error" stands in place of the rest when it cannot be read.
+
+exit status: 0 all as sealed, 1 unreadable, 2 wrong usage or ambiguous, 3 no such session, 5 damaged
 )";
 
 namespace {
@@ -69,10 +86,6 @@ std::string report_json(const std::string& directory, const Result<Verification>
     return out;
 }
 
-std::string counted(std::int64_t count, const std::string& noun) {
-    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 void print_report(const std::string& directory, const Verification& found, std::ostream& out) {
     out << harmless(directory) << ": "
         << (found.damage.empty() ? std::string("ok")
@@ -112,39 +125,143 @@ std::string resolved(const std::string& directory) {
     return path;
 }
 
+// A session to look at, or why it could not be chosen.
+struct Task {
+    std::string name;  // as it was named
+    Result<std::string> directory;
+};
+
+Task task_for(const std::string& word, const SearchPlaces& places) {
+    if (word.find('/') != std::string::npos || word == "." || word == "..") {
+        return {word, resolved(word)};
+    }
+    const Result<ChosenSession> chosen = choose_session(word, places);
+    if (!chosen.ok()) {
+        return {word, chosen.error()};
+    }
+    return {word, chosen.value().directory};
+}
+
+Result<std::vector<Task>> find_tasks(
+    const std::vector<std::string>& words,
+    const StoreFlags& stores,
+    const Surroundings& surroundings) {
+    std::vector<Task> tasks;
+    const Result<SearchPlaces> places = find_search_places(surroundings.environment, stores.store);
+    if (!words.empty()) {
+        tasks.reserve(words.size());
+        for (const std::string& word : words) {
+            // A directory needs no store around it.
+            tasks.push_back(
+                places.ok() || word.find('/') != std::string::npos
+                    ? task_for(word, places.ok() ? places.value() : SearchPlaces{})
+                    : Task{word, places.error()});
+        }
+        return tasks;
+    }
+    if (!places.ok()) {
+        return places.error();
+    }
+    std::vector<std::string> directories{places.value().nearest};
+    if (stores.all_repos) {
+        directories = places.value().all();
+    }
+    for (const std::string& directory : directories) {
+        const Result<std::vector<layout::Ulid>> ids = layout::list_sessions(directory);
+        if (!ids.ok()) {
+            return ids.error();
+        }
+        for (const layout::Ulid& id : ids.value()) {
+            tasks.push_back({directory + "/" + id.text(), directory + "/" + id.text()});
+        }
+    }
+    return tasks;
+}
+
+// Looks at many sessions side by side and reports them in their order, each as soon as all before it are.
+class Verifying {
+public:
+    Verifying(const std::vector<Task>& tasks, bool json, const Surroundings& surroundings)
+        : tasks_(tasks),
+          json_(json),
+          surroundings_(surroundings),
+          progress_(surroundings, "verified", tasks.size()),
+          results_(tasks.size()) {}
+
+    ExitCode run() {
+        side_by_side(
+            tasks_.size(), worker_count(tasks_.size(), 1), [this](std::size_t, std::size_t item) {
+                const Result<std::string>& directory = tasks_[item].directory;
+                Result<Verification> result = directory.ok()
+                                                  ? layout::verify_session(directory.value())
+                                                  : Result<Verification>(directory.error());
+                const std::lock_guard guard(mutex_);
+                results_[item] = std::move(result);
+                report_ready();
+            });
+        return worst_;
+    }
+
+private:
+    // Called with the lock held.
+    void report_ready() {
+        for (; next_ < results_.size() && results_[next_]; ++next_) {
+            report(tasks_[next_], *results_[next_]);
+            results_[next_] = Verification{};  // its findings are not needed any more
+        }
+        progress_.reach(next_);
+    }
+
+    void report(const Task& task, const Result<Verification>& result) {
+        // Damage is worse than a missing session, which is worse than a wrong name, which is worse than any
+        // other failure: the numbers agree.
+        const ExitCode code =
+            task.directory.ok() ? code_of(result) : choice_code(task.directory.error());
+        worst_ = std::max(worst_, code);
+        if (surroundings_.out_is_terminal || (!json_ && !result.ok())) {
+            progress_.stop();
+        }
+        if (json_) {
+            const std::string line = report_json(task.name, result);
+            surroundings_.out << (surroundings_.out_is_terminal ? harmless_json(line) : line)
+                              << '\n';
+        } else if (result.ok()) {
+            print_report(task.name, result.value(), surroundings_.out);
+        } else {
+            static_cast<void>(complain(surroundings_, code, result.error().context));
+        }
+    }
+
+    const std::vector<Task>& tasks_;
+    const bool json_;
+    const Surroundings& surroundings_;
+    std::mutex mutex_;  // what follows
+    Progress progress_;
+    std::vector<std::optional<Result<Verification>>> results_;
+    std::size_t next_ = 0;
+    ExitCode worst_ = ExitCode::ok;
+};
+
 }  // namespace
 
 ExitCode verify_command(const CommandLine& line, const Surroundings& surroundings) {
-    std::vector<std::string> directories;
-    bool only_words = false;
-    for (const std::string& argument : line.arguments) {
-        if (!only_words && argument == "--") {
-            only_words = true;
-        } else if (!only_words && argument.starts_with('-')) {
-            return complain_usage(surroundings, "verify", "unknown flag \"" + argument + "\"");
-        } else {
-            directories.push_back(argument);
-        }
+    StoreFlags stores;
+    const std::vector<Flag> flags = store_flags(stores);
+    const Result<std::vector<std::string>> words = take_flags(line.arguments, flags);
+    if (!words.ok()) {
+        return complain_usage(surroundings, "verify", words.error().context);
     }
-    if (directories.empty()) {
-        return complain_usage(surroundings, "verify", "verify needs a session's directory");
+    const Result<std::vector<Task>> tasks = find_tasks(words.value(), stores, surroundings);
+    if (!tasks.ok()) {
+        return complain(surroundings, ExitCode::failed, tasks.error().context);
     }
-    // Damage is worse than a missing session, which is worse than any other failure: the numbers agree.
-    ExitCode worst = ExitCode::ok;
-    for (const std::string& directory : directories) {
-        const Result<Verification> result = layout::verify_session(resolved(directory));
-        worst = std::max(worst, code_of(result));
-        if (line.json) {
-            const std::string report = report_json(directory, result);
-            surroundings.out << (surroundings.out_is_terminal ? harmless_json(report) : report)
-                             << '\n';
-        } else if (result.ok()) {
-            print_report(directory, result.value(), surroundings.out);
-        } else {
-            static_cast<void>(complain(surroundings, worst, result.error().context));
-        }
+    if (tasks.value().empty()) {
+        return complain(
+            surroundings,
+            ExitCode::ok,
+            "no session is recorded here; --all-repos looks in every store");
     }
-    return worst;
+    return Verifying(tasks.value(), line.json, surroundings).run();
 }
 
 }  // namespace relay::cli

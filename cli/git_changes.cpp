@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/git_changes.hpp"
+
+#include "cli/agent_process.hpp"
+#include "cli/captured_program.hpp"
+#include "layout/json_writer.hpp"
+#include "layout/session_reader.hpp"
+
+#include <boost/filesystem.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <map>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace relay::cli {
+
+namespace {
+
+namespace fs = boost::filesystem;
+using layout::Result;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds picture_time_max{10};
+constexpr std::size_t candidates_max = 50'000;
+
+bool is_later(const timespec& one, const timespec& other) {
+    return one.tv_sec > other.tv_sec
+           || (one.tv_sec == other.tv_sec && one.tv_nsec >= other.tv_nsec);
+}
+
+// The clock that file systems take their times from.
+timespec file_time_now() {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return now;
+}
+
+// The nearest directory above `path` that is still there: it tells when the path went.
+bool look_above(std::string path, struct stat& status) {
+    for (std::size_t cut = path.rfind('/'); cut != std::string::npos && cut > 0;
+         cut = path.rfind('/')) {
+        path.resize(cut);
+        if (::lstat(path.c_str(), &status) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+// With the times of the original: git takes an entry on trust when its file is older than the index.
+bool copy_index(const std::string& from, const std::string& to) {
+    struct stat status {};
+    boost::system::error_code failed;
+    if (::stat(from.c_str(), &status) != 0) {
+        return errno == ENOENT;  // before the first `git add` there is none
+    }
+    fs::copy_file(from, to, failed);
+    const timespec times[] = {status.st_atim, status.st_mtim};
+    return !failed && ::utimensat(AT_FDCWD, to.c_str(), times, 0) == 0;
+}
+
+std::vector<std::string> parts_of(std::string_view text, char separator) {
+    std::vector<std::string> parts;
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find(separator), text.size());
+        parts.emplace_back(text.substr(0, end));
+        text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return parts;
+}
+
+// Of a submodule, whose own directory knows nothing of its commits: where git keeps its things they leave their time.
+void look_at_repository(const std::string& submodule, struct stat& status) {
+    const std::string link = submodule + "/.git";
+    constexpr std::string_view word = "gitdir: ";
+    const Result<std::string> pointer = layout::read_file(link, 4096);
+    std::string place = link;
+    if (pointer.ok() && pointer.value().starts_with(word)) {
+        place = pointer.value().substr(word.size());
+        place = place.substr(0, place.find('\n'));
+        place = place.starts_with('/') ? place : submodule + "/" + place;
+    }
+    // One that cannot be looked at keeps the time of its directory.
+    static_cast<void>(::stat(place.c_str(), &status));
+}
+
+struct FileChange {
+    std::string path;
+    std::string status;
+};
+
+std::string word_for(char letter) {
+    switch (letter) {
+    case 'A':
+        return "added";
+    case 'D':
+        return "deleted";
+    default:
+        return "modified";
+    }
+}
+
+// The answer of diff-tree --name-status -z --no-renames.
+std::vector<FileChange> changes_in(std::string_view answer) {
+    std::vector<FileChange> changes;
+    const std::vector<std::string> parts = parts_of(answer, '\0');
+    for (std::size_t at = 0; at + 1 < parts.size(); at += 2) {
+        changes.push_back({parts[at + 1], word_for(parts[at].empty() ? 'M' : parts[at].front())});
+    }
+    return changes;
+}
+
+// Whole files only, and a line about the rest.
+std::string bounded_patch(std::string patch) {
+    if (patch.size() <= GitChanges::patch_bytes_max) {
+        return patch;
+    }
+    const std::size_t bytes = patch.size();
+    const std::size_t cut = patch.rfind("\ndiff --git ", GitChanges::patch_bytes_max);
+    patch.resize(cut == std::string::npos ? 0 : cut + 1);
+    return patch + "# cut here by agent-relay: the whole patch has " + std::to_string(bytes)
+           + " bytes\n";
+}
+
+// How a file that is too large to be shown looks from outside.
+using LargeFiles =
+    std::map<std::string, std::pair<std::int64_t, std::int64_t>>;  // size, mtime in ns
+
+}  // namespace
+
+struct GitChanges::Pictures {
+    std::string git;
+    std::string root;
+    std::string directory;  // temporary
+    std::vector<std::string> environment;
+    std::thread thread;
+    timespec began{};
+    bool ready = false;  // the last picture that was due could be taken
+    std::string tree_before;
+    LargeFiles large_before;
+    LargeFiles large_after;
+
+    ~Pictures() {
+        if (thread.joinable()) {
+            thread.join();
+        }
+        boost::system::error_code ignored;
+        fs::remove_all(directory, ignored);
+    }
+
+    [[nodiscard]] Result<std::string>
+    ask(const std::string& index,
+        std::vector<std::string> words,
+        steady_clock::time_point deadline,
+        std::string_view input = {}) const;
+    [[nodiscard]] bool prepare(steady_clock::time_point deadline);
+    [[nodiscard]] std::string candidates(
+        const std::string& index,
+        const timespec* until,
+        steady_clock::time_point deadline,
+        LargeFiles& large) const;
+    [[nodiscard]] std::string take(
+        const std::string& index,
+        const timespec* until,
+        steady_clock::time_point deadline,
+        LargeFiles& large) const;
+    void take_first();
+    [[nodiscard]] std::string compare(steady_clock::time_point deadline);
+};
+
+Result<std::string> GitChanges::Pictures::ask(
+    const std::string& index,
+    std::vector<std::string> words,
+    steady_clock::time_point deadline,
+    std::string_view input) const {
+    Question question;
+    question.program = git;
+    question.words = {"git", "-C", root};
+    for (const char* const setting :
+         {"core.hooksPath=/dev/null",
+          "core.fsmonitor=false",
+          "core.splitIndex=false",
+          "core.untrackedCache=false",
+          "core.quotePath=false"}) {
+        question.words.insert(question.words.end(), {"-c", setting});
+    }
+    question.words.insert(question.words.end(), words.begin(), words.end());
+    question.environment = environment;
+    if (!index.empty()) {
+        question.environment.push_back("GIT_INDEX_FILE=" + directory + "/" + index);
+    }
+    question.input = input;
+    question.deadline = deadline;
+    return ask_program(question);
+}
+
+// Where git keeps its things, and a copy of the user's index.
+bool GitChanges::Pictures::prepare(steady_clock::time_point deadline) {
+    const Result<std::string> places =
+        ask("",
+            {"rev-parse",
+             "--path-format=absolute",
+             "--show-toplevel",
+             "--git-path",
+             "index",
+             "--git-path",
+             "objects"},
+            deadline);
+    if (!places.ok()) {
+        return false;
+    }
+    const std::vector<std::string> lines = parts_of(places.value(), '\n');
+    if (lines.size() != 3 || lines[2].find_first_of(":\"\\") != std::string::npos) {
+        return false;  // a list of directories could not name it
+    }
+    root = lines[0];
+    boost::system::error_code failed;
+    fs::create_directory(directory + "/objects", failed);
+    const bool copied = !failed && copy_index(lines[1], directory + "/before");
+    environment.push_back("GIT_OBJECT_DIRECTORY=" + directory + "/objects");
+    environment.push_back("GIT_ALTERNATE_OBJECT_DIRECTORIES=" + lines[2]);
+    return copied;
+}
+
+// The paths that differ from the index, separated by zeros, without large ones and without those that were
+// changed at or after `until`.
+std::string GitChanges::Pictures::candidates(
+    const std::string& index,
+    const timespec* until,
+    steady_clock::time_point deadline,
+    LargeFiles& large) const {
+    std::vector<std::string> paths;
+    // What is gone first: a directory may stand in the place of a file, and the other way round.
+    for (const std::vector<std::string>& question : std::vector<std::vector<std::string>>{
+             {"diff-files", "-z", "--name-only", "--ignore-submodules=dirty"},
+             {"ls-files", "-z", "--others", "--exclude-standard"}}) {
+        const Result<std::string> answer = ask(index, question, deadline);
+        const std::vector<std::string> more = parts_of(answer.ok() ? answer.value() : "", '\0');
+        paths.insert(paths.end(), more.begin(), more.end());
+    }
+    std::string wanted;
+    if (paths.size() > candidates_max) {
+        return wanted;
+    }
+    for (const std::string& path : paths) {
+        const std::string whole = root + "/" + path;
+        struct stat status {};
+        const bool there = ::lstat(whole.c_str(), &status) == 0;
+        if (!there && (until == nullptr || !look_above(whole, status))) {
+            wanted.append(path).push_back('\0');
+            continue;
+        }
+        if (path.ends_with('/')) {
+            continue;  // a repository inside this one that it knows nothing of
+        }
+        const bool submodule = there && S_ISDIR(status.st_mode);
+        if (submodule && until != nullptr) {
+            look_at_repository(whole, status);
+        }
+        if (until != nullptr && is_later(status.st_ctim, *until)) {
+            continue;
+        }
+        if (there && !submodule && status.st_size > file_bytes_max) {
+            large[path] = {
+                status.st_size,
+                std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+            continue;
+        }
+        wanted.append(path).push_back('\0');
+    }
+    return wanted;
+}
+
+// The id of a tree; empty when git failed.
+std::string GitChanges::Pictures::take(
+    const std::string& index,
+    const timespec* until,
+    steady_clock::time_point deadline,
+    LargeFiles& large) const {
+    const std::string wanted = candidates(index, until, deadline, large);
+    if (!wanted.empty()
+        && !ask(index, {"update-index", "-z", "--add", "--remove", "--stdin"}, deadline, wanted)
+                .ok()) {
+        return "";
+    }
+    const Result<std::string> tree = ask(index, {"write-tree"}, deadline);
+    return tree.ok() ? tree.value().substr(0, tree.value().find('\n')) : "";
+}
+
+void GitChanges::Pictures::take_first() {
+    const steady_clock::time_point deadline = steady_clock::now() + picture_time_max;
+    boost::system::error_code failed;
+    if (ready) {
+        // What the last turn ended with says more than the user's index, which knows no untracked file.
+        fs::rename(directory + "/after", directory + "/before", failed);
+        large_before = std::exchange(large_after, {});
+        ready = !failed;
+    } else {
+        ready = prepare(deadline);
+    }
+    if (ready) {
+        tree_before = take("before", &began, deadline, large_before);
+        ready = !tree_before.empty();
+    }
+}
+
+std::string GitChanges::Pictures::compare(steady_clock::time_point deadline) {
+    const bool copied = copy_index(directory + "/before", directory + "/after");
+    large_after.clear();
+    const std::string tree_after = copied ? take("after", nullptr, deadline, large_after) : "";
+    if (tree_after.empty()) {
+        ready = false;
+        return "";
+    }
+    std::vector<FileChange> changes;
+    std::string patch;
+    if (tree_after != tree_before) {
+        const Result<std::string> names =
+            ask("",
+                {"diff-tree", "-r", "-z", "--no-renames", "--name-status", tree_before, tree_after},
+                deadline);
+        const Result<std::string> text =
+            ask("",
+                {"diff-tree",
+                 "-r",
+                 "-p",
+                 "-M",
+                 "--full-index",
+                 "--no-color",
+                 "--no-ext-diff",
+                 "--no-textconv",
+                 tree_before,
+                 tree_after},
+                deadline);
+        changes = changes_in(names.ok() ? names.value() : "");
+        patch = text.ok() ? bounded_patch(text.value()) : "";
+    }
+    for (const auto& [path, looks] : large_after) {
+        const auto before = large_before.find(path);
+        if (before == large_before.end() || before->second != looks) {
+            changes.push_back({path, before == large_before.end() ? "added" : "modified"});
+        }
+    }
+    std::string members = R"("files":[)";
+    for (std::size_t at = 0; at < std::min(changes.size(), files_max); ++at) {
+        members += at == 0 ? R"({"path":)" : R"(,{"path":)";
+        layout::append_json_string(members, changes[at].path);
+        members += R"(,"status":")" + changes[at].status + R"("})";
+    }
+    members += "]";
+    if (!patch.empty()) {
+        members += R"(,"diff":)";
+        layout::append_json_string(members, patch);
+    }
+    return changes.empty() ? "" : members;
+}
+
+GitChanges::GitChanges(std::unique_ptr<Pictures> pictures) : pictures_(std::move(pictures)) {
+}
+GitChanges::GitChanges(GitChanges&& other) noexcept = default;
+GitChanges::~GitChanges() = default;
+
+std::optional<GitChanges> GitChanges::watch(const std::string& directory, const std::string& path) {
+    // Cheaper than asking git, which would have to be started for it.
+    bool in_work_tree = false;
+    for (fs::path at = directory; !at.empty() && !in_work_tree; at = at.parent_path()) {
+        struct stat status {};
+        in_work_tree = ::lstat((at / ".git").c_str(), &status) == 0;
+    }
+    const Result<std::string> git = find_program("git", path);
+    if (!in_work_tree || !git.ok()) {
+        return std::nullopt;
+    }
+    auto pictures = std::make_unique<Pictures>();
+    boost::system::error_code failed;
+    const fs::path place =
+        fs::temp_directory_path(failed) / fs::unique_path("agent-relay-%%%%%%%%%%%%", failed);
+    if (failed || ::mkdir(place.c_str(), 0700) != 0) {
+        return std::nullopt;
+    }
+    pictures->git = git.value();
+    pictures->root = directory;
+    pictures->directory = place.string();
+    for (char** variable = ::environ; variable != nullptr && *variable != nullptr; ++variable) {
+        if (!std::string_view(*variable).starts_with("GIT_")) {
+            pictures->environment.emplace_back(*variable);
+        }
+    }
+    pictures->environment.insert(
+        pictures->environment.end(), {"GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0"});
+    return GitChanges(std::move(pictures));
+}
+
+void GitChanges::begin() {
+    pictures_->began = file_time_now();
+    pictures_->thread = std::thread([pictures = pictures_.get()] { pictures->take_first(); });
+}
+
+std::string GitChanges::end() {
+    if (!pictures_->thread.joinable()) {
+        return "";
+    }
+    pictures_->thread.join();
+    return pictures_->ready ? pictures_->compare(steady_clock::now() + picture_time_max) : "";
+}
+
+}  // namespace relay::cli
