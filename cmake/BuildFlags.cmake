@@ -1,6 +1,7 @@
 # Everything that decides how our own sources are compiled, on one interface target.
 option(RELAY_WERROR "Treat warnings as errors" OFF)
 option(RELAY_ORDER_MONITOR "Assert at run time that nothing is applied before it is durable" OFF)
+option(RELAY_FUZZ "Build the fuzzers of tests/fuzz (clang only)" OFF)
 set(RELAY_SANITIZE "" CACHE STRING "Sanitizers, comma-separated: address,undefined or thread")
 
 add_library(relay_build_flags INTERFACE)
@@ -49,6 +50,10 @@ if(RELAY_SANITIZE)
     # g++ 12 warns of every fence in Asio, which TSan does not understand but does not need either.
     target_compile_options(relay_build_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-tsan>)
   endif()
+endif()
+
+if(RELAY_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 find_program(RELAY_CCACHE ccache)
