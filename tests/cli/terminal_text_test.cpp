@@ -7,6 +7,7 @@
 
 using relay::cli::harmless;
 using relay::cli::harmless_json;
+using relay::cli::harmless_lines;
 
 TEST_CASE("text that a terminal would obey is shown instead") {
     CHECK(harmless("grün – ✓ plain") == "grün – ✓ plain");
@@ -25,6 +26,12 @@ TEST_CASE("text that a terminal would obey is shown instead") {
             .find('\x9b')
         == std::string::npos);
     CHECK(harmless("").empty());
+}
+
+TEST_CASE("text of many lines keeps its lines and tabs and nothing else that moves the cursor") {
+    CHECK(harmless_lines("a\n\tb\r\nc\rd\be\x1b[A\n") == "a\n\tb\nc\\x0dd\\x08e\\x1b[A\n");
+    CHECK(harmless_lines("\\x0d\n") == "\\x0d\n");
+    CHECK(harmless_lines("").empty());
 }
 
 TEST_CASE("JSON made harmless for a terminal still says the same") {

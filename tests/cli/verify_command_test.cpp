@@ -30,7 +30,7 @@ std::string make_session(const std::string& parent, std::int64_t turn_count) {
     meta.id =
         *Ulid::parse(turn_count == 0 ? "01J9X3M7K5VBHQEN6T2F4D8RPZ" : "01J9X3M7K5VBHQEN6T2F4D8RQ0");
     meta.turn_count = turn_count;
-    const std::string path = parent + "/" + meta.id.text();
+    std::string path = parent + "/" + meta.id.text();
     REQUIRE(::mkdir(path.c_str(), 0700) == 0);
     std::ofstream(path + "/meta.json") << encode_meta(meta);
     return path;

@@ -11,10 +11,8 @@
 #include <string_view>
 
 using relay::daemon::Config;
-using relay::daemon::ConfigSources;
 using relay::daemon::load_config;
-using relay::daemon::parse_duration;
-using relay::daemon::parse_size;
+using relay::layout::ConfigSources;
 using relay::layout::Errc;
 using relay::tests::TemporaryDirectory;
 using std::chrono::milliseconds;
@@ -64,6 +62,23 @@ TEST_CASE("without any file the configuration is the built in one") {
     CHECK(config.value().orphan_grace == milliseconds(30'000));
     CHECK(config.value().store == "auto");
     CHECK(config.value().origins.empty());
+}
+
+TEST_CASE("the defaults of the daemon are those of the table of keys") {
+    const auto config = load_config(Sources());
+    REQUIRE(config.ok());
+    const Config built_in;
+    CHECK(config.value().max_event_bytes == built_in.max_event_bytes);
+    CHECK(config.value().max_inflight_bytes == built_in.max_inflight_bytes);
+    CHECK(config.value().orphan_grace == built_in.orphan_grace);
+    CHECK(config.value().idle_exit == built_in.idle_exit);
+    CHECK(config.value().max_connections == built_in.max_connections);
+    CHECK(config.value().segment_bytes == built_in.segment_bytes);
+    CHECK(config.value().segments_max == built_in.segments_max);
+    CHECK(config.value().checkpoint_interval == built_in.checkpoint_interval);
+    CHECK(config.value().store == built_in.store);
+    CHECK(config.value().socket.empty());
+    CHECK(config.value().journal_dir.empty());
 }
 
 TEST_CASE("every key of the daemon can be set in a file") {
@@ -237,7 +252,7 @@ TEST_CASE("an unknown key is refused with its place and the nearest known one") 
 TEST_CASE("keys and sections that only the command line reads are passed over") {
     Sources sources;
     sources.system("[default]\nagent = 3\n[handoff]\norder = []\n[metrics]\nx = 1\n"
-                   "[agents.codex]\nbinary = \"x\"\n[redact]\nenabled = true\n"
+                   "[agents.codex]\nbinary = \"x\"\n"
                    "[sessions]\ndir = 1\ncompress_after_days = \"x\"\n");
     sources.flags = {{"default.agent", "codex"}, {"sessions.dir", "x"}};
     const auto config = load_config(sources);
@@ -289,50 +304,4 @@ TEST_CASE("the largest event always fits half a segment and the bytes in flight"
     Sources sources;
     sources.user("[journal]\nsegment_bytes = \"16MiB\"\n[daemon]\nmax_event_bytes = \"8MiB\"\n");
     CHECK(load_config(sources).ok());
-}
-
-TEST_CASE("durations are whole numbers with a unit or seconds") {
-    CHECK(parse_duration("30s").value() == milliseconds(30'000));
-    CHECK(parse_duration("500ms").value() == milliseconds(500));
-    CHECK(parse_duration("10min").value() == milliseconds(600'000));
-    CHECK(parse_duration("2h").value() == milliseconds(7'200'000));
-    CHECK(parse_duration("1d").value() == milliseconds(86'400'000));
-    CHECK(parse_duration("0").value() == milliseconds(0));
-    CHECK(parse_duration("7").value() == milliseconds(7'000));
-    for (const char* const text :
-         {"",
-          " ",
-          "s",
-          "-1s",
-          "1.5s",
-          "1 ",
-          " 1",
-          "1s ",
-          "1m",
-          "1S",
-          "1  s",
-          "99999999999999999999",
-          "9223372036854775807d",
-          "0x10"}) {
-        CAPTURE(text);
-        CHECK_FALSE(parse_duration(text).ok());
-    }
-    CHECK(parse_duration("5 parsecs").error().context.ends_with("got \"5 parsecs\""));
-}
-
-TEST_CASE("sizes are whole numbers with a power of 1024 or bytes") {
-    CHECK(parse_size("1000000").value() == 1'000'000);
-    CHECK(parse_size("16 KiB").value() == 16 << 10);
-    CHECK(parse_size("64MiB").value() == 64 << 20);
-    CHECK(parse_size("1K").value() == 1 << 10);
-    CHECK(parse_size("1M").value() == 1 << 20);
-    CHECK(parse_size("1G").value() == 1 << 30);
-    CHECK(parse_size("1GiB").value() == 1 << 30);
-    CHECK(parse_size("5B").value() == 5);
-    for (const char* const text :
-         {"", "KiB", "-1", "1.5K", "1KB", "1kib", "9223372036854775807K"}) {
-        CAPTURE(text);
-        CHECK_FALSE(parse_size(text).ok());
-    }
-    CHECK(parse_size("x\n").error().context.ends_with("got \"x\\x0a\""));
 }

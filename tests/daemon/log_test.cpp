@@ -157,3 +157,27 @@ TEST_CASE("the style of the log follows what stands behind the descriptor") {
         ::close(terminal);
     }
 }
+
+TEST_CASE(
+    "under systemd an event is a set of journal fields and a line only when those are not taken") {
+    const Writes lines;
+    std::array<int, 2> journal{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, journal.data()) == 0);
+    const Log log(lines.fd(), Log::Style::journal, journal[1]);
+    log.warn("session gone", {{"session", "01M7"}, {"for-ms", "2\n3"}});
+    std::array<char, 4096> buffer{};
+    const ssize_t got = ::recv(journal[0], buffer.data(), buffer.size(), MSG_DONTWAIT);
+    REQUIRE(got > 0);
+    CHECK(
+        std::string(buffer.data(), static_cast<std::size_t>(got))
+        == "MESSAGE=session gone session=01M7 for-ms=\"2\\n3\"\nPRIORITY=4\n"
+           "SYSLOG_IDENTIFIER=agent-relayd\nAGENT_RELAY_EVENT=session "
+           "gone\nAGENT_RELAY_SESSION=01M7\n"
+           "AGENT_RELAY_FOR_MS\n"
+               + std::string("\x03\0\0\0\0\0\0\0", 8) + "2\n3\n");
+    CHECK(lines.next().empty());
+    ::close(journal[0]);
+    log.info("ready");
+    CHECK(lines.next() == "<6>ready\n");
+    ::close(journal[1]);
+}

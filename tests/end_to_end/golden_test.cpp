@@ -40,7 +40,7 @@ Recording record_everything(DaemonProcess& daemon) {
     std::int64_t seq = 1;
     const auto say = [&](std::string_view type, Json fields = Json::object()) {
         fields["seq"] = ++seq;
-        CHECK_ACK(client.ask(type, session.id, std::move(fields)));
+        CHECK_ACK(client.ask(type, session.id, fields));
     };
     const Json decision{{"id", "d1"}, {"summary", "Keep it simple"}, {"why", "It is enough"}};
     const Json tool{{"tool_id", "t1"}, {"name", "bash"}, {"summary", "make"}};
@@ -156,10 +156,10 @@ TEST_CASE("the same events give the same bytes as version 1 wrote") {
     }
     const std::map<std::string, std::string> golden = normalised_tree(golden_session());
     const std::map<std::string, std::string> written = normalised_tree(session.path);
-    for (const auto& [name, text] : golden) {
-        CAPTURE(name);
-        REQUIRE(written.contains(name));
-        CHECK(written.at(name) == text);
+    for (const auto& file : golden) {
+        CAPTURE(file.first);
+        REQUIRE(written.contains(file.first));
+        CHECK(written.at(file.first) == file.second);
     }
     CHECK(written.size() == golden.size());
 }

@@ -164,6 +164,17 @@ TEST_CASE("a stop under load finishes what was accepted and leaves sessions acti
     CHECK(damage_of(session.path).empty());
 }
 
+TEST_CASE("a stop that the disk refuses ends the process and says so") {
+    DaemonProcess daemon;
+    REQUIRE_MESSAGE(daemon.start(), daemon.log());
+    for (const char* const slot : {"/journal/checkpoint.0", "/journal/checkpoint.1"}) {
+        std::filesystem::remove(daemon.state() + slot);
+        std::filesystem::create_directory(daemon.state() + slot);
+    }
+    CHECK(daemon.terminate() == 74);
+    CHECK(says(daemon.log(), "stop incomplete"));
+}
+
 TEST_CASE("a restart leaves the turn of a living owner open") {
     DaemonProcess daemon(small_journal({"--orphan-grace", "60s"}));
     REQUIRE_MESSAGE(daemon.start(), daemon.log());

@@ -50,7 +50,7 @@ std::vector<Json> Recording::timeline() const {
     return lines;
 }
 
-Recording start_session(WireClient& client, const std::string& cwd, Json fields) {
+Recording start_session(WireClient& client, const std::string& cwd, const Json& fields) {
     Json request{{"type", "session.start"}, {"agent", "custom"}, {"cwd", cwd}};
     request.update(fields);
     Recording recording;

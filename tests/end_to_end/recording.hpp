@@ -2,9 +2,8 @@
 #pragma once
 
 #include "tests/support/daemon_process.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/support/wire_client.hpp"
-
-#include <doctest/doctest.h>
 
 #include <cstdint>
 #include <optional>
@@ -14,7 +13,7 @@
 
 // What the end-to-end tests share: looking at a session from both ends.
 
-// Shows the whole answer when it is no ack.
+// Shows the whole answer when it is no ack. For those who include doctest.
 #define CHECK_ACK(answer)                                                                          \
     do {                                                                                           \
         const relay::tests::Json seen_answer = (answer);                                           \
@@ -22,12 +21,6 @@
     } while (false)
 
 namespace relay::tests {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool sanitized = true;
-#else
-inline constexpr bool sanitized = false;
-#endif
 
 // Small segments: a test daemon starts in no time and runs through several of them.
 [[nodiscard]] DaemonSetup small_journal(std::vector<std::string> more_flags = {});
@@ -48,7 +41,7 @@ struct Recording {
 };
 
 [[nodiscard]] Recording
-start_session(WireClient& client, const std::string& cwd, Json fields = Json::object());
+start_session(WireClient& client, const std::string& cwd, const Json& fields = Json::object());
 
 [[nodiscard]] std::string new_ulid();
 

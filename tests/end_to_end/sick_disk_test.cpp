@@ -241,5 +241,49 @@ TEST_CASE("a disk that turns read-only under the daemon defers and catches up") 
     scene.check_all_arrives();
 }
 
+TEST_CASE("a place that is mounted read-only defers its own sessions and no other of its disk") {
+    if (::geteuid() != 0) {
+        MESSAGE("skipped: only root can mount");
+        return;
+    }
+    DaemonProcess daemon(Scene::repo_stores());
+    const std::string repo = daemon.work() + "/repo";
+    REQUIRE(make_repository(repo));
+    REQUIRE(make_repository(daemon.work() + "/other"));
+    if (run_shell(
+            "mount --bind '" + repo + "' '" + repo + "' && mount -o remount,bind,ro '" + repo + "'")
+            .status
+        != 0) {
+        MESSAGE("skipped: bind mounts are forbidden here");
+        return;
+    }
+    REQUIRE_MESSAGE(daemon.start(), daemon.log());
+    WireClient client(daemon.socket());
+    const Recording closed = start_session(client, repo);
+    CHECK_MESSAGE(closed.answer.value("deferred", false), closed.answer.dump());
+    const Json turn = client.ask("turn.start", closed.id, {{"prompt", "kept"}});
+    CHECK(turn.value("deferred", false));
+    const Recording open = start_session(client, daemon.work() + "/other");
+    for (const Json& answer :
+         {open.answer,
+          client.ask("turn.start", open.id, {{"prompt", "p"}}),
+          client.ask("turn.output", open.id, {{"text", "words"}})}) {
+        CHECK_ACK(answer);
+        CHECK_MESSAGE(!answer.value("deferred", false), answer.dump());
+    }
+    // And after a restart, which finds both.
+    REQUIRE_MESSAGE(daemon.restart(), daemon.log());
+    client = WireClient(daemon.socket());
+    CHECK_ACK(client.ask("session.attach", open.id));
+    const Json more = client.ask("turn.output", open.id, {{"text", " and more"}});
+    CHECK_ACK(more);
+    CHECK_FALSE(more.value("deferred", false));
+    REQUIRE(run_shell("mount -o remount,bind,rw '" + repo + "'").status == 0);
+    CHECK(eventually([&] { return closed.text("turns/001-prompt.md") == "kept"; }));
+    CHECK(open.text("turns/001-output.md") == "words and more");
+    CHECK(daemon.terminate() == 0);
+    static_cast<void>(run_shell("umount -l '" + repo + "'"));
+}
+
 }  // namespace
 }  // namespace relay::tests

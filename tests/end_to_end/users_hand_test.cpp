@@ -237,5 +237,53 @@ TEST_CASE("a meta json that the user edited is not lost silently") {
     CHECK_MESSAGE(one_of_both, kept);
 }
 
+bool git(const std::string& repo, const std::string& words) {
+    return run_shell("git -C '" + repo + "' -c user.name=t -c user.email=t@localhost " + words)
+               .status
+           == 0;
+}
+
+TEST_CASE("git clean takes a session away and the next one is recorded") {
+    Scene scene;
+    REQUIRE(git(scene.repo, "clean -q -fdx"));
+    CHECK_FALSE(exists(scene.session.path));
+    CHECK(scene.gone_in_the_end());
+    CHECK_FALSE(exists(scene.session.path));
+    scene.check_bystander();
+    const Recording next = start_session(scene.client, scene.repo);
+    CHECK_ACK(next.answer);
+    CHECK_ACK(scene.client.ask("turn.start", next.id, {{"prompt", "again"}}));
+    CHECK(next.text("turns/001-prompt.md") == "again");
+    CHECK(scene.survives_restart());
+}
+
+TEST_CASE("git stash with untracked files leaves a session alone") {
+    Scene scene;
+    write_text(scene.repo + "/new.txt", "untracked\n");
+    REQUIRE(git(scene.repo, "stash -q -u"));
+    CHECK_FALSE(exists(scene.repo + "/new.txt"));
+    CHECK_ACK(scene.say("during the stash\n"));
+    REQUIRE(git(scene.repo, "stash pop -q"));
+    CHECK_ACK(scene.say("after it\n"));
+    CHECK(scene.session.text("turns/001-output.md") == scene.said);
+    CHECK_ACK(scene.client.ask("turn.end", scene.session.id));
+    CHECK_MESSAGE(damage_of(scene.session.path).empty(), damage_of(scene.session.path));
+    CHECK_FALSE(scene.session.meta()["capture"].contains("conflicts"));
+}
+
+TEST_CASE("git stash with everything takes a session away and its pop brings it back as it was") {
+    Scene scene;
+    CHECK_ACK(scene.client.request({{"type", "flush"}}));
+    const std::string before = scene.session.text("turns/001-output.md");
+    REQUIRE(git(scene.repo, "stash -q -a"));
+    CHECK_FALSE(exists(scene.session.path));
+    CHECK(scene.gone_in_the_end());
+    scene.check_bystander();
+    REQUIRE(git(scene.repo, "stash pop -q"));
+    CHECK(scene.session.text("turns/001-output.md") == before);
+    CHECK(scene.session.meta().is_object());
+    CHECK(scene.survives_restart());
+}
+
 }  // namespace
 }  // namespace relay::tests

@@ -244,33 +244,37 @@ TEST_CASE("a meta document of a newer version is refused saying both versions") 
 
 TEST_CASE("a meta member of the wrong type is corrupt and named") {
     const std::string text = encode_meta(full_meta());
-    const std::vector<std::pair<std::pair<std::string, std::string>, std::string>> cases{
-        {{R"("v": 1)", R"("v": "1")"}, R"("v" must be an integer of 64 bits)"},
-        {{R"("v": 1)", R"("v": 0)"}, R"("v" must be at least 1)"},
-        {{R"("id": "01J9X3M7K5VBHQEN6T2F4D8RPZ")", R"("id": "01J9")"}, R"("id" must be a ULID)"},
-        {{R"("id": )", R"("ID": )"}, R"("id" is missing)"},
-        {{R"("slug": ")", R"("slug": 1, "x": ")"}, R"("slug" must be a string)"},
-        {{"checkpointed", "resting"}, R"("status" must be active, checkpointed or completed)"},
-        {{R"(["codex","a b"])", R"(["codex",1])"}, R"("command" must be an array of strings)"},
-        {{R"({"root":"/w")", R"({"root":5)"}, R"("repo.root" must be a string)"},
-        {{R"("pid": 5)", R"("pid": 9223372036854775808)"},
-         R"("pid" must be an integer of 64 bits)"},
-        {{R"("pid": 5)", R"("pid": 5.0)"}, R"("pid" must be an integer of 64 bits)"},
-        {{"12:00:00.124Z", "25:00:00.124Z"}, R"("ended_at" must be a time)"},
-        {{R"("cost_usd": 0.25)", R"("cost_usd": "0")"}, R"("cost_usd" must be a number)"},
-        {{R"("flagged": true)", R"("flagged": 1)"}, R"("flagged" must be true or false)"},
-        {{R"({"input":1,)", R"({"input":"1",)"}, R"("tokens.input" must be)"},
-        {{R"("parent": {)", R"("parent": 3, "x": {)"}, R"("parent" must be an object)"},
-        {{R"("kept":")", R"("kept":1,"x":")"}, R"("capture.conflicts[0].kept" must be a string)"},
-        {{R"("extra": {)", R"("extra": [], "x": {)"}, R"("extra" must be an object)"},
+    struct Example {
+        std::string right;
+        std::string wrong;
+        std::string message;
     };
-    for (const auto& [change, message] : cases) {
-        CAPTURE(change.second);
-        const Result<Meta> meta = decode_meta(replaced(text, change.first, change.second));
+    const std::vector<Example> cases{
+        {R"("v": 1)", R"("v": "1")", R"("v" must be an integer of 64 bits)"},
+        {R"("v": 1)", R"("v": 0)", R"("v" must be at least 1)"},
+        {R"("id": "01J9X3M7K5VBHQEN6T2F4D8RPZ")", R"("id": "01J9")", R"("id" must be a ULID)"},
+        {R"("id": )", R"("ID": )", R"("id" is missing)"},
+        {R"("slug": ")", R"("slug": 1, "x": ")", R"("slug" must be a string)"},
+        {"checkpointed", "resting", R"("status" must be active, checkpointed or completed)"},
+        {R"(["codex","a b"])", R"(["codex",1])", R"("command" must be an array of strings)"},
+        {R"({"root":"/w")", R"({"root":5)", R"("repo.root" must be a string)"},
+        {R"("pid": 5)", R"("pid": 9223372036854775808)", R"("pid" must be an integer of 64 bits)"},
+        {R"("pid": 5)", R"("pid": 5.0)", R"("pid" must be an integer of 64 bits)"},
+        {"12:00:00.124Z", "25:00:00.124Z", R"("ended_at" must be a time)"},
+        {R"("cost_usd": 0.25)", R"("cost_usd": "0")", R"("cost_usd" must be a number)"},
+        {R"("flagged": true)", R"("flagged": 1)", R"("flagged" must be true or false)"},
+        {R"({"input":1,)", R"({"input":"1",)", R"("tokens.input" must be)"},
+        {R"("parent": {)", R"("parent": 3, "x": {)", R"("parent" must be an object)"},
+        {R"("kept":")", R"("kept":1,"x":")", R"("capture.conflicts[0].kept" must be a string)"},
+        {R"("extra": {)", R"("extra": [], "x": {)", R"("extra" must be an object)"},
+    };
+    for (const Example& example : cases) {
+        CAPTURE(example.wrong);
+        const Result<Meta> meta = decode_meta(replaced(text, example.right, example.wrong));
         REQUIRE_FALSE(meta.ok());
         CHECK(meta.error().code == Errc::corrupt);
         CHECK_MESSAGE(
-            meta.error().context.find(message) != std::string::npos, meta.error().context);
+            meta.error().context.find(example.message) != std::string::npos, meta.error().context);
     }
 }
 

@@ -54,6 +54,12 @@ Refusal refused(std::string_view line) {
     return std::get<Refusal>(std::move(result));
 }
 
+// A line, and what its refusal says or holds.
+struct Refused {
+    std::string line;
+    std::string message;
+};
+
 std::string nested(std::size_t depth) {
     return std::string(depth, '[') + std::string(depth, ']');
 }
@@ -74,7 +80,11 @@ TEST_CASE("a request carries its id and session and seq whatever the order of it
 
 TEST_CASE("an id is echoed as the JSON it was sent as") {
     EventDecoder decoder;
-    const std::vector<std::pair<std::string, std::string>> cases{
+    struct Example {
+        std::string sent;
+        std::string echoed;
+    };
+    const std::vector<Example> cases{
         {"7", "7"},
         {"-9223372036854775808", "-9223372036854775808"},
         {"18446744073709551615", "18446744073709551615"},
@@ -83,9 +93,10 @@ TEST_CASE("an id is echoed as the JSON it was sent as") {
         {R"("")", R"("")"},
         {"null", ""},
     };
-    for (const auto& [sent, echoed] : cases) {
-        CAPTURE(sent);
-        CHECK(accepted(decoder, R"({"type":"flush","id":)" + sent + "}").id == echoed);
+    for (const Example& example : cases) {
+        CAPTURE(example.sent);
+        const Event event = accepted(decoder, R"({"type":"flush","id":)" + example.sent + "}");
+        CHECK(event.id == example.echoed);
     }
     CHECK(accepted(decoder, R"({"type":"flush"})").id.empty());
 }
@@ -304,7 +315,7 @@ TEST_CASE("output is either text or base64 and may hold any byte") {
 }
 
 TEST_CASE("every required field is missed by name") {
-    const std::vector<std::pair<std::string, std::string>> cases{
+    const std::vector<Refused> cases{
         {R"({"id":7})", R"(field "type" is missing: every request needs it)"},
         {R"({"id":7,"type":"session.start","cwd":"/"})",
          R"(field "agent" is missing: session.start needs it)"},
@@ -325,11 +336,11 @@ TEST_CASE("every required field is missed by name") {
         {request("session.checkpoint"),
          R"(field "reason" is missing: session.checkpoint needs it)"},
     };
-    for (const auto& [line, message] : cases) {
-        CAPTURE(line);
-        const Refusal refusal = refused(line);
+    for (const Refused& example : cases) {
+        CAPTURE(example.line);
+        const Refusal refusal = refused(example.line);
         CHECK(refusal.code == WireError::bad_field);
-        CHECK(refusal.message == message);
+        CHECK(refusal.message == example.message);
         CHECK(refusal.id == "7");
     }
 }
@@ -356,7 +367,7 @@ TEST_CASE("every type that works on a session misses its session") {
 }
 
 TEST_CASE("a wrong type is refused naming the field and both types") {
-    const std::vector<std::pair<std::string, std::string>> cases{
+    const std::vector<Refused> cases{
         {R"({"type":5,"id":7})", R"(field "type" must be a string, got number)"},
         {R"({"type":"session.start","id":7,"agent":"a","cwd":5})",
          R"(field "cwd" must be a string, got number)"},
@@ -389,11 +400,11 @@ TEST_CASE("a wrong type is refused naming the field and both types") {
         {start(R"("parent":{"session":1})"),
          R"(field "parent.session" must be a string, got number)"},
     };
-    for (const auto& [line, message] : cases) {
-        CAPTURE(line);
-        const Refusal refusal = refused(line);
+    for (const Refused& example : cases) {
+        CAPTURE(example.line);
+        const Refusal refusal = refused(example.line);
         CHECK(refusal.code == WireError::bad_field);
-        CHECK(refusal.message == message);
+        CHECK(refusal.message == example.message);
         CHECK(refusal.id == "7");
     }
 }
@@ -406,7 +417,7 @@ TEST_CASE("a value out of its bounds is refused naming the bound") {
     for (int label = 0; label < 65; ++label) {
         many_labels += many_labels.empty() ? "\"l\"" : ",\"l\"";
     }
-    const std::vector<std::pair<std::string, std::string>> cases{
+    const std::vector<Refused> cases{
         {request("turn.end", R"("seq":0)"), "from 1 to 9223372036854775807, got 0"},
         {request("turn.end", R"("seq":1.5)"), "got 1.5"},
         {request("turn.end", R"("seq":9223372036854775808)"), "got 9223372036854775808"},
@@ -441,11 +452,11 @@ TEST_CASE("a value out of its bounds is refused naming the bound") {
         {R"({"type":"session.list","limit":1001})", "from 1 to 1000"},
         {R"({"type":"session.list","status":"x"})", "active, checkpointed, completed"},
     };
-    for (const auto& [line, part] : cases) {
-        CAPTURE(line.substr(0, 120));
-        const Refusal refusal = refused(line);
+    for (const Refused& example : cases) {
+        CAPTURE(example.line.substr(0, 120));
+        const Refusal refusal = refused(example.line);
         CHECK(refusal.code == WireError::bad_field);
-        CHECK_MESSAGE(refusal.message.find(part) != std::string::npos, refusal.message);
+        CHECK_MESSAGE(refusal.message.find(example.message) != std::string::npos, refusal.message);
     }
 }
 
@@ -466,7 +477,7 @@ TEST_CASE("JSON that is kept nests at most 64 levels") {
 }
 
 TEST_CASE("a line that is no JSON object is refused with the reason in words") {
-    const std::vector<std::pair<std::string, std::string>> cases{
+    const std::vector<Refused> cases{
         {"", "empty"},
         {"   ", "empty"},
         {"[]", "got array"},
@@ -488,11 +499,11 @@ TEST_CASE("a line that is no JSON object is refused with the reason in words") {
         {R"({"type":"flush","a":)" + nested(1100) + "}", "1024 levels"},
         {std::string(100000, '['), "no JSON"},
     };
-    for (const auto& [line, part] : cases) {
-        CAPTURE(line.substr(0, 80));
-        const Refusal refusal = refused(line);
+    for (const Refused& example : cases) {
+        CAPTURE(example.line.substr(0, 80));
+        const Refusal refusal = refused(example.line);
         CHECK(refusal.code == WireError::bad_json);
-        CHECK_MESSAGE(refusal.message.find(part) != std::string::npos, refusal.message);
+        CHECK_MESSAGE(refusal.message.find(example.message) != std::string::npos, refusal.message);
         CHECK(refusal.id.empty());
     }
 }

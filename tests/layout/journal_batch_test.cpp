@@ -45,6 +45,14 @@ std::string flipped(std::string bytes, std::size_t bit) {
 
 }  // namespace
 
+TEST_CASE("a batch that vouches for itself is none") {
+    for (const std::uint64_t synced : {42U, 43U}) {
+        BatchHeader header = some_header();
+        header.synced_lsn = synced;
+        CHECK_FALSE(decode_batch(sealed("payload", header)).ok());
+    }
+}
+
 TEST_CASE("a batch reads back as it was sealed") {
     for (const std::size_t size : {0U, 1U, 100U, 4031U, 4032U, 4033U, 70'000U}) {
         std::string payload;

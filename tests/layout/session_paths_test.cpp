@@ -38,13 +38,7 @@ TEST_CASE("names that are not ours to sweep are no temporary names") {
 
 TEST_CASE("a harmless attachment name becomes a file under attachments") {
     for (const char* name :
-         {"a",
-          "screenshot 1.png",
-          "a.tar.gz",
-          "\xc3\xbc.txt",
-          "-rf",
-          "a\xc2\xa0"
-          "b"}) {
+         {"a", "screenshot 1.png", "a.tar.gz", "\xc3\xbc.txt", "-rf", "a\u00a0b"}) {
         CAPTURE(name);
         const auto file = layout::attachment_file(name);
         REQUIRE(file.ok());

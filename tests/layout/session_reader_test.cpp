@@ -54,7 +54,7 @@ TEST_CASE("a file that grows while it is read is still held to its bound") {
 
 TEST_CASE("what is no regular file is neither followed nor waited for") {
     const tests::TemporaryDirectory directory;
-    const std::string base = directory.path();
+    const std::string& base = directory.path();
     write(base + "/file", "x");
     REQUIRE(::symlink("file", (base + "/link").c_str()) == 0);
     REQUIRE(::mkfifo((base + "/fifo").c_str(), 0600) == 0);
@@ -99,7 +99,7 @@ TEST_CASE("the meta of a session is read or its path named") {
 
 TEST_CASE("sessions are listed newest first and other names are passed over") {
     const tests::TemporaryDirectory directory;
-    const std::string base = directory.path();
+    const std::string& base = directory.path();
     const std::vector<std::string> ids{
         "01J9X3M7K5VBHQEN6T2F4D8RPZ", "01J9X3M7K5VBHQEN6T2F4D8RPY", "01J8X3M7K5VBHQEN6T2F4D8RPZ"};
     for (const std::string& name :

@@ -42,8 +42,15 @@ TEST_CASE("the client's seq stands on a timeline line only where it differs") {
 
 TEST_CASE("a stream line points at bytes instead of repeating them") {
     std::string out;
-    append_stream_line(out, 41, noon, 3, Stream::output, Channel::text, 8192, 512);
-    append_stream_line(out, 42, noon, 3, Stream::stderr_log, Channel::tool, 0, 1);
+    append_stream_line(out, {.turn = 3, .offset = 8192, .bytes = 512, .seq = 41, .at = noon});
+    append_stream_line(
+        out,
+        {.stream = Stream::stderr_log,
+         .channel = Channel::tool,
+         .turn = 3,
+         .bytes = 1,
+         .seq = 42,
+         .at = noon});
     CHECK(
         out
         == R"({"seq":41,"at":"2026-11-16T12:00:00.123Z","type":"turn.output","turn":3,"offset":8192,"bytes":512})"
@@ -56,7 +63,9 @@ TEST_CASE("a stream line is spelled like any other timeline line") {
     constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
     constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
     std::string fast;
-    append_stream_line(fast, most, noon, least, Stream::output, Channel::reasoning, 0, most);
+    append_stream_line(
+        fast,
+        {.channel = Channel::reasoning, .turn = least, .bytes = most, .seq = most, .at = noon});
     std::string plain;
     TimelineLine line(plain, most, noon, "turn.output");
     line.object().integer("turn", least);

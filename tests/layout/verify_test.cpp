@@ -3,6 +3,7 @@
 #include "layout/session_reader.hpp"
 #include "layout/sha256.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "tests/support/written_session.hpp"
 
 #include <doctest/doctest.h>
 
@@ -56,7 +57,7 @@ public:
     }
 
 private:
-    FileSeal sealed_file(const std::string& file, const std::string& content) const {
+    [[nodiscard]] FileSeal sealed_file(const std::string& file, const std::string& content) const {
         write(file, content);
         return {static_cast<std::int64_t>(content.size()), sha256_hex(content)};
     }
@@ -405,6 +406,51 @@ TEST_CASE("what is no session or a newer one is not verified") {
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().code == Errc::invalid);
     CHECK(refused.error().context.find("version 2") != std::string::npos);
+}
+
+TEST_CASE("compressed turns verify against the hashes of what was recorded") {
+    const SealedSession session(3);
+    for (const std::string& file :
+         {prompt_file(1), output_file(2), stderr_file(2), diff_file(2), output_file(3)}) {
+        tests::compress_file(session.at(file));
+    }
+    const Verification verification = session.verify();
+    CHECK_MESSAGE(verification.damage.empty(), all(verification.damage));
+    CHECK_MESSAGE(verification.remarks.empty(), all(verification.remarks));
+    CHECK(verification.turns == 3);
+}
+
+TEST_CASE("damage of a compressed turn is found and named") {
+    const SealedSession session(2);
+    tests::compress_file(session.at(output_file(2)));
+    session.write(output_file(1), "other");
+    tests::compress_file(session.at(output_file(1)));
+    Verification verification = session.verify();
+    CHECK(verification.damage.size() == 1);
+    CHECK(says(verification.damage, output_file(1), "was sealed with"));
+    // Cut off, then no zstd at all, then gone.
+    const std::string name = compressed_file(output_file(2));
+    const std::string compressed = session.read(name);
+    session.write(name, compressed.substr(0, compressed.size() - 3));
+    CHECK(says(session.verify().damage, name, "cannot be decompressed"));
+    session.write(name, "nothing");
+    CHECK(says(session.verify().damage, name, "cannot be decompressed"));
+    session.remove(name);
+    CHECK(says(session.verify().damage, output_file(2), "is missing"));
+}
+
+TEST_CASE("a turn's file in both forms is sound and remarked") {
+    const SealedSession session(1);
+    const std::string prompt = session.read(prompt_file(1));
+    tests::compress_file(session.at(prompt_file(1)));
+    session.write(prompt_file(1), prompt);
+    const Verification verification = session.verify();
+    CHECK(verification.damage.empty());
+    CHECK(says(verification.remarks, compressed_file(prompt_file(1)), "interrupted"));
+    // Seals are never compressed.
+    session.write(compressed_file(state_file(1)), "x");
+    CHECK(
+        says(session.verify().remarks, compressed_file(state_file(1)), "no file of the recorder"));
 }
 
 }  // namespace relay::layout

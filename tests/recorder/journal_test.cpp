@@ -23,6 +23,8 @@ class JournalWorld {
 public:
     explicit JournalWorld(std::uint64_t seed = 1) : disk({"/journal"}, seed) { open(); }
     ~JournalWorld() { close(); }
+    JournalWorld(const JournalWorld&) = delete;
+    JournalWorld& operator=(const JournalWorld&) = delete;
 
     void open() {
         directory = std::move(disk.open_directory("/journal").value());
@@ -260,7 +262,8 @@ TEST_CASE("any flipped bit in acknowledged batches with a successor is called da
                 bad[at] = static_cast<char>(bad[at] ^ static_cast<char>(1 << random.below(8)));
                 world.disk.user_edit_in_place(path, bad);
                 const JournalScan scan = world.scan();
-                REQUIRE_MESSAGE(scan.verdict == TailVerdict::damaged, path << " at " << at);
+                const std::string where = path + " at " + std::to_string(at);
+                REQUIRE_MESSAGE(scan.verdict == TailVerdict::damaged, where);
                 world.close();
             }
         }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recorder/pipeline.hpp"
 #include "tests/recorder/recorder_world.hpp"
+#include "tests/support/eventually.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <thread>
 
 namespace relay::tests {
 namespace {
@@ -31,6 +33,62 @@ TEST_CASE("a change is answered after it is durable and visible and not before")
     CHECK(world.seen(world.root(1, "/one") + stream) == "a");
     CHECK(world.pipeline->commit_step() == Pipeline::Commit::idle);
     CHECK(world.pipeline->changes() == 1);
+}
+
+TEST_CASE("what lies on the journal's own disk is applied where it is committed") {
+    RecorderWorld world;
+    world.disk.share_device("/one", "/journal");
+    world.must_recover();
+    const auto near = world.files(1, "/one");
+    const auto far = world.files(2, "/two");
+    world.submit(near, 1, {RecorderWorld::append(stream, 0, "a")}, true);
+    world.submit(far, 2, {RecorderWorld::append(stream, 0, "b")}, true);
+    CHECK(world.calls_to_commit == 1);
+    CHECK(world.pipeline->commit_here() == Pipeline::Commit::done);
+    CHECK(world.verdict(1) == Verdict::visible);
+    CHECK(world.seen(world.root(1, "/one") + stream) == "a");
+    CHECK_FALSE(world.verdicts.contains(2));
+    CHECK(world.pipeline->volumes().back()->apply_step());
+    CHECK(world.verdict(2) == Verdict::visible);
+    CHECK(world.pipeline->commit_here() == Pipeline::Commit::idle);
+    world.submit(near, 3, {RecorderWorld::append(stream, 1, "c")});
+    CHECK(world.calls_to_commit == 2);
+}
+
+TEST_CASE(
+    "a journal that is slow or has no room is left to its own thread until it is quick again") {
+    RecorderWorld world;
+    world.disk.share_device("/one", "/journal");
+    world.must_recover();
+    const auto files = world.files(1, "/one");
+    const auto commit_slowly = [&world] {
+        world.disk.set_observer([&world](ModelDisk::Op op, const std::string& mount) {
+            if (op == Op::sync && mount == "/journal") {
+                world.clock.steady += 30;
+            }
+        });
+        const auto outcome = world.pipeline->commit_here();
+        world.disk.set_observer(nullptr);
+        return outcome;
+    };
+    world.submit(files, 1, {RecorderWorld::append(stream, 0, "a")}, true);
+    CHECK(commit_slowly() == Pipeline::Commit::done);
+    world.submit(files, 2, {RecorderWorld::append(stream, 1, "b")});
+    CHECK(world.pipeline->commit_here() == Pipeline::Commit::idle);
+    CHECK(world.pipeline->queued() == 1);
+    world.pipeline->wait_commit();  // returns: it was handed the work
+    CHECK(world.pipeline->commit_step() == Pipeline::Commit::done);
+    // Quick again. It gives the work back and says so, should there be some.
+    world.submit(files, 3, {RecorderWorld::append(stream, 2, "c")});
+    CHECK(world.pipeline->commit_here() == Pipeline::Commit::idle);
+    const int calls = world.calls_to_commit;
+    std::thread commit_thread([&world] { world.pipeline->wait_commit(); });
+    CHECK(eventually([&] { return world.pipeline->commit_here() == Pipeline::Commit::done; }));
+    CHECK(world.calls_to_commit == calls + 1);
+    world.pipeline->stop();
+    commit_thread.join();
+    CHECK(world.verdict(1) == Verdict::visible);
+    CHECK(world.pipeline->queued() == 0);
 }
 
 TEST_CASE("what waits is one batch and a batch has a bound") {
@@ -259,6 +317,7 @@ TEST_CASE("a spill is there until the checkpoint that makes it needless is durab
     static_cast<void>(world.pipeline->request_checkpoint());
     static_cast<void>(world.pipeline->checkpoint_step());
     static_cast<void>(volume->apply_step());
+    static_cast<void>(volume->seal_step());
     static_cast<void>(volume->sync_step());
     // The checkpoint cannot be written: the client's number is in the spill alone.
     world.disk.set_faults(

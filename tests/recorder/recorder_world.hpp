@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -21,7 +22,7 @@ namespace relay::tests {
 class FakeClock final : public recorder::Clock {
 public:
     [[nodiscard]] layout::Timestamp now() const override { return {1'800'000'000'000 + steady}; }
-    [[nodiscard]] std::int64_t steady_ms() const override { return steady; }
+    [[nodiscard]] std::int64_t steady_us() const override { return steady * 1'000; }
 
     std::int64_t steady = 1'000;
 };
@@ -38,6 +39,8 @@ public:
         limits.journal.segments_max = 3;
     }
     ~RecorderWorld() override { kill(); }
+    RecorderWorld(const RecorderWorld&) = delete;
+    RecorderWorld& operator=(const RecorderWorld&) = delete;
 
     void settled(std::vector<recorder::Outcome> outcomes) override {
         for (recorder::Outcome& outcome : outcomes) {
@@ -45,9 +48,11 @@ public:
                 all.push_back(outcome.verdict);
                 reasons.push_back(outcome.reason);
                 verdicts[outcome.waiter.connection] = outcome.verdict;
+                order.push_back(outcome.waiter.connection);
             }
         }
     }
+    void submitted() override { ++calls_to_commit; }
     void noticed(recorder::Notice notice) override { notices.push_back(std::move(notice)); }
 
     recorder::Result<recorder::RecoveryReport> recover() {
@@ -135,11 +140,12 @@ public:
             .kind = layout::EffectKind::replace_synced, .name = name, .data = data, .offset = 0};
     }
 
-    // Every step once.
+    // Every step once, and applying as far as it goes.
     void turn_wheels() {
         static_cast<void>(pipeline->commit_step());
         for (const auto& volume : pipeline->volumes()) {
-            static_cast<void>(volume->apply_step());
+            while (volume->apply_step() || volume->seal_step()) {
+            }
             static_cast<void>(volume->sync_step());
         }
         static_cast<void>(pipeline->checkpoint_step());
@@ -180,6 +186,8 @@ public:
     std::vector<recorder::Verdict> all;
     std::vector<std::string> reasons;
     std::map<std::uint64_t, recorder::Verdict> verdicts;
+    std::vector<std::uint64_t> order;  // in which they were told
+    std::atomic<int> calls_to_commit = 0;
     std::vector<recorder::Notice> notices;
 
 private:

@@ -397,7 +397,7 @@ TEST_CASE("sessions whose disk is away at the start wait and are complete when i
     CHECK(world.seen(RecorderWorld::root(1, "/one") + stream) == "aaaa");
     REQUIRE(world.notices.size() == 1);
     REQUIRE(world.notices[0].deferral);
-    CHECK(world.notices[0].client_seq == 2);
+    CHECK(world.files(1, "/one")->client_seq == 2);
     world.checkpoint();
     CHECK(world.spills() == 0);
 }

@@ -6,8 +6,7 @@
 
 #include <string>
 
-using namespace relay;
-using namespace relay::tests;
+namespace relay::tests {
 
 TEST_CASE("the packet names its lineage with the session itself last") {
     layout::Meta meta = RunningSession::fresh_state().meta;
@@ -68,7 +67,7 @@ TEST_CASE("the packet gathers files and validation over the turns") {
     CHECK(
         packet.at("touched_files").dump()
         == R"([{"path":"a","status":"modified"},{"path":"b","status":"deleted"}])");
-    const auto validation = packet.at("validation_state");
+    const auto& validation = packet.at("validation_state");
     CHECK(validation.at("tests").dump() == R"({"value":"green","source":"declared","turn":2})");
     CHECK(validation.at("lint").at("turn") == 1);
     CHECK(packet.at("next_task") == "mend");
@@ -76,3 +75,5 @@ TEST_CASE("the packet gathers files and validation over the turns") {
     CHECK(packet.at("last_turn").at("turn") == 2);
     CHECK(packet.at("last_turn").at("output_file") == "turns/002-output.md");
 }
+
+}  // namespace relay::tests

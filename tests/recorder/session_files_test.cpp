@@ -71,6 +71,36 @@ TEST_CASE("a session begins with its directories and the store's ignore file") {
     CHECK(world.disk.seen("/one/repo/.agent-relay/.gitignore") == "mine");
 }
 
+TEST_CASE("a document that is right already is written over itself and any other is not") {
+    FilesWorld world;
+    world.must_replace("meta.json", "{1}");
+    const auto mark = world.files->mark();
+    REQUIRE(mark.ok());
+    world.restart(mark.value());
+    auto other = world.files->affirm("meta.json", "{2}");
+    REQUIRE(other.ok());
+    CHECK(other.value() == nullptr);
+    auto longer = world.files->affirm("meta.json", "{1}{1}");
+    REQUIRE(longer.ok());
+    CHECK(longer.value() == nullptr);
+    auto absent = world.files->affirm("resume.json", "{1}");
+    REQUIRE(absent.ok());
+    CHECK(absent.value() == nullptr);
+    REQUIRE(world.disk.open_directory("/one").value()->sync_file_system().ok());
+    REQUIRE(world.disk.is_settled(world.root + "meta.json"));
+    // They are written, whatever an earlier sync said of them: only then does the next one mean anything.
+    auto same = world.files->affirm("meta.json", "{1}");
+    REQUIRE(same.ok());
+    REQUIRE(same.value() != nullptr);
+    CHECK_FALSE(world.disk.is_settled(world.root + "meta.json"));
+    REQUIRE(same.value()->sync().ok());
+    CHECK(world.disk.is_settled(world.root + "meta.json"));
+    // From here on it is ours: another version follows without a conflict.
+    world.must_replace("meta.json", "{3}");
+    CHECK(world.seen("meta.json") == "{3}");
+    CHECK(world.files->take_conflicts().empty());
+}
+
 TEST_CASE("appends grow a file and replacements replace one") {
     FilesWorld world;
     world.must_append(0, "");
@@ -282,6 +312,44 @@ TEST_CASE("something of the user's under the name latest stays") {
     world.disk.user_write("/one/repo/.agent-relay/latest", "mine");
     REQUIRE(world.files->link_latest().ok());
     CHECK(world.disk.seen("/one/repo/.agent-relay/latest") == "mine");
+}
+
+TEST_CASE("a leftover in the store that cannot be removed for a moment is the disk's fault") {
+    for (const std::string leftover : {"..gitignore.tmp", ".latest.tmp"}) {
+        FilesWorld world;
+        const std::string store = "/one/repo/.agent-relay/";
+        world.disk.user_remove_tree(store + ".gitignore");
+        world.disk.user_write(store + leftover, "half a file");
+        ModelDisk::Fault fault;
+        fault.os_errno = EIO;
+        fault.only = Op::remove;
+        world.disk.set_faults({fault});
+        const auto again = [&world] {
+            SessionFiles files(world.disk, id, some_claim());
+            const Status done = files.apply_claim(some_claim());
+            return done.ok() ? files.link_latest() : done;
+        };
+        const Status struck = again();
+        REQUIRE_FALSE(struck.ok());
+        CHECK(struck.error().os_errno == EIO);
+        CHECK(again().ok());
+        CHECK(world.disk.seen(store + ".gitignore") == "*\n!config.toml\n");
+        CHECK(world.disk.seen(store + "latest") == "-> sessions/" + id.text());
+    }
+}
+
+TEST_CASE(
+    "a directory under a temporary name of the store stays and keeps no session from beginning") {
+    FilesWorld world;
+    const std::string store = "/one/repo/.agent-relay/";
+    world.disk.user_remove_tree(store + ".gitignore");
+    world.disk.user_write(store + "..gitignore.tmp/theirs", "");
+    world.disk.user_write(store + ".latest.tmp/theirs", "");
+    SessionFiles files(world.disk, id, some_claim());
+    CHECK(files.apply_claim(some_claim()).ok());
+    CHECK(files.link_latest().ok());
+    CHECK(world.disk.seen(store + "..gitignore.tmp/theirs").has_value());
+    CHECK(world.disk.seen(store + ".latest.tmp/theirs").has_value());
 }
 
 TEST_CASE("an error while a file is compared with its mark is no conflict") {

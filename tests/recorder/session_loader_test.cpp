@@ -3,6 +3,7 @@
 #include "recorder/session_loader.hpp"
 #include "tests/recorder/session_script.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "tests/support/written_session.hpp"
 
 #include <boost/filesystem.hpp>
 #include <doctest/doctest.h>
@@ -10,9 +11,7 @@
 #include <fstream>
 #include <string>
 
-using namespace relay;
-using namespace relay::tests;
-
+namespace relay::tests {
 namespace {
 
 constexpr layout::Timestamp much_later{1'900'000'000'000};
@@ -31,6 +30,7 @@ public:
         boost::filesystem::create_directories(path.parent_path());
         std::ofstream(path.string(), std::ios::binary) << content;
     }
+    [[nodiscard]] const std::string& path() const { return directory_.path(); }
     void drop(const std::string& name) const {
         boost::filesystem::remove(directory_.path() + "/" + name);
     }
@@ -137,6 +137,25 @@ TEST_CASE("a finished session read back knows what its packet said") {
     const std::string ours = loaded.abandon("crash", much_later).change;
     CHECK(ours == run.session.abandon("crash", much_later).change);
     CHECK(ours.find("exit code 9") != std::string::npos);
+}
+
+TEST_CASE("a finished session that was compressed goes on with what its last output said") {
+    RunningSession run;
+    play(run);
+    run.tell(layout::SessionEnd{}, 21);
+    const StoredSession stored(run.script);
+    const auto plain = stored.load();
+    REQUIRE(plain.ok());
+    REQUIRE(plain.value().knowledge.last_turn);
+    const layout::ResumePacket::LastTurn last = *plain.value().knowledge.last_turn;
+    REQUIRE_FALSE(last.output_tail.empty());
+    compress_file(stored.path() + "/" + last.output_file);
+    const auto compressed = stored.load();
+    REQUIRE(compressed.ok());
+    CHECK(compressed.value().knowledge.last_turn->output_tail == last.output_tail);
+    // Damaged, the packet goes without it.
+    stored.put(last.output_file + ".zst", "nothing");
+    CHECK(stored.load().value().knowledge.last_turn->output_tail.empty());
 }
 
 TEST_CASE("output that the timeline did not name yet is named by the next step") {
@@ -290,3 +309,5 @@ TEST_CASE("the lineage survives a restart") {
     REQUIRE(loaded.ok());
     CHECK(loaded.value().lineage == std::vector<std::string>{"ROOT", "PARENT"});
 }
+
+}  // namespace relay::tests

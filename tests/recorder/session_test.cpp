@@ -8,12 +8,14 @@
 #include <string>
 #include <vector>
 
-using namespace relay;
-using namespace relay::tests;
+namespace relay::tests {
+namespace {
 
 using Names = std::vector<std::string>;
 
 constexpr std::size_t payload_bytes = 65536;
+
+}  // namespace
 
 TEST_CASE("a session begins with its claim and its first line and meta.json and the latest link") {
     RunningSession run;
@@ -367,7 +369,7 @@ TEST_CASE("notes of the known kinds reach the seal with id and source and turn")
     run.tell(end);
 
     const auto state = run.script.json("turns/001-state.json");
-    const auto decisions = state.at("decisions");
+    const auto& decisions = state.at("decisions");
     REQUIRE(decisions.size() == 3);
     CHECK(
         decisions[0].dump() == R"({"id":"d1","summary":"use ULIDs","source":"declared","turn":1})");
@@ -405,15 +407,19 @@ TEST_CASE("a note between turns is kept for the packet under the last turn") {
 TEST_CASE("a note of a known kind with a payload it cannot have is refused with the right form") {
     RunningSession run;
     run.tell(prompt("p"));
-    for (const auto& [kind, payload] : std::vector<std::pair<std::string, std::string>>{
+    struct Example {
+        std::string kind;
+        std::string payload;
+    };
+    for (const Example& example : std::vector<Example>{
              {"decision", ""},
              {"blocker", "7"},
              {"validation", "\"green\""},
              {"file", R"({"status":"added"})"},
              {"next", "{}"},
              {"decision", "\"" + std::string(70'000, 'x') + "\""}}) {
-        CAPTURE(kind);
-        const layout::Refusal refusal = run.refused(note(kind, payload));
+        CAPTURE(example.kind);
+        const layout::Refusal refusal = run.refused(note(example.kind, example.payload));
         CHECK(refusal.code == layout::WireError::bad_field);
         CHECK(refusal.message.find("payload") != std::string::npos);
     }
@@ -645,3 +651,5 @@ TEST_CASE("the quoted end of a long output begins and ends with whole characters
     CHECK(tail.ends_with("699\xef\xbf\xbd"));
     CHECK(all.find(tail.substr(0, 1000)) != std::string::npos);
 }
+
+}  // namespace relay::tests

@@ -19,16 +19,31 @@ struct SimulationCounts {
     std::int64_t recoveries = 0;    // that came to their end
     std::int64_t interrupted = 0;   // recoveries that did not
     std::int64_t faults = 0;        // full, read-only and failing disks, acts of users
+    std::int64_t calls = 0;         // of the recorder, up to the end of its last life
 
     void add(const SimulationCounts& other);
     [[nodiscard]] std::string text() const;
 };
 
-struct SimulationOptions {
-    bool verbose = false;  // tells every step on standard error
+struct PlantedBug;
+
+// One system call that fails, or, with `for_ever`, all from it on until the process ends.
+struct StruckCall {
+    std::int64_t number = 0;
+    int os_errno = 0;
+    bool for_ever = false;
+    std::int64_t short_write_bytes = -1;
+    bool only_renames = false;  // the first one from this call on
 };
 
-// One seed: the production pipeline over disks in memory, a few clients that speak to sessions, and two
+struct SimulationOptions {
+    bool verbose = false;                     // tells every step on standard error
+    const PlantedBug* planted_bug = nullptr;  // that must be found
+    // Instead of drawn faults: one life that ends with a power loss, with this and nothing else wrong.
+    const StruckCall* struck_call = nullptr;
+};
+
+// One seed: the production pipeline over disks in memory, a few clients that speak to sessions, and one
 // to four lives of the process, each ended by a crash, a power loss or an orderly stop at a drawn
 // moment, recovery included. Everything is drawn from the seed, so a failing seed fails again.
 //

@@ -155,7 +155,8 @@ std::map<std::string, std::string> DaemonProcess::environment() const {
 }
 
 std::vector<std::string> DaemonProcess::arguments() const {
-    std::vector<std::string> arguments{daemon_binary(), "--socket", socket(), "--unsafe-journal"};
+    std::vector<std::string> arguments = setup_.launcher;
+    arguments.insert(arguments.end(), {daemon_binary(), "--socket", socket(), "--unsafe-journal"});
     arguments.insert(arguments.end(), setup_.flags.begin(), setup_.flags.end());
     return arguments;
 }

@@ -32,6 +32,7 @@ struct ProgramEnd {
 [[nodiscard]] ProgramEnd run_shell(const std::string& line);
 
 struct DaemonSetup {
+    std::vector<std::string> launcher;               // runs it: words before the daemon's own
     std::vector<std::string> flags;                  // after --socket and --unsafe-journal
     std::map<std::string, std::string> environment;  // beside what the home needs
     // AGENT_RELAY_HOME is set: every session goes to one store. Otherwise HOME and the XDG variables
@@ -74,8 +75,9 @@ public:
     [[nodiscard]] std::string log() const;                     // its stderr, over all restarts
     [[nodiscard]] long resident_kib() const;                   // from /proc
 
-    // Flags for the next start.
+    // For the next start.
     std::vector<std::string>& flags() { return setup_.flags; }
+    std::vector<std::string>& launcher() { return setup_.launcher; }
 
 private:
     [[nodiscard]] bool reap(bool patiently);

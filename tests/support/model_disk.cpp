@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/model_disk.hpp"
 
-#include <boost/smart_ptr/intrusive_ptr.hpp>
+#include "tests/support/model_disk_parts.hpp"
 
 #include <unistd.h>
 
@@ -26,8 +26,6 @@ using recorder::Status;
 
 namespace {
 
-constexpr std::size_t none = std::numeric_limits<std::size_t>::max();
-
 Errc code_of(int number) {
     switch (number) {
     case ENOSPC:
@@ -38,6 +36,7 @@ Errc code_of(int number) {
         return Errc::not_found;
     case EEXIST:
         return Errc::exists;
+    case EISDIR:
     case ELOOP:
     case EXDEV:
         return Errc::unsafe;
@@ -83,73 +82,6 @@ std::string_view take_component(std::string_view& path) {
 }
 
 }  // namespace
-
-struct ModelDisk::Inode {
-    using Ref = boost::intrusive_ptr<Inode>;
-
-    struct Entry {
-        std::string name;
-        Ref inode;
-    };
-    using Entries = std::vector<Entry>;  // sorted by name
-
-    // One write since the last sync. `from` is where its bytes start in `written`, or `none` for
-    // zeros.
-    struct Change {
-        std::size_t offset = 0;
-        std::size_t size = 0;
-        std::size_t from = none;
-    };
-
-    Inode(FileSystem& home_system, std::uint64_t inode_number, FileKind file_kind)
-        : home(home_system), number(inode_number), kind(file_kind) {}
-
-    friend void intrusive_ptr_add_ref(Inode* inode) { ++inode->references; }
-    friend void intrusive_ptr_release(Inode* inode) {
-        if (--inode->references == 0) {
-            delete inode;
-        }
-    }
-
-    // Whether `inode` is this directory or somewhere below it.
-    [[nodiscard]] bool contains(const Inode* inode) const {
-        while (inode != nullptr && inode != this) {
-            inode = inode->parent;
-        }
-        return inode == this;
-    }
-
-    void put(std::size_t offset, std::string_view bytes);
-    void set_size(std::size_t size);
-    void make_durable();
-    void fail_writeback();
-    void lose_power(Random& random);
-
-    FileSystem& home;
-    std::uint64_t number;
-    FileKind kind;
-    std::uint32_t references = 0;
-    std::uint32_t handles = 0;
-    std::uint64_t links = 0;
-    Inode* parent = nullptr;  // the directory that shows it; it outlives the entry
-    std::int64_t modified_ns = 0;
-    std::uint64_t charged_in =
-        0;  // its bytes count against the capacity in this FileSystem::charge_epoch
-
-    std::string seen;  // of a link: the target, which is durable with its name
-    std::string durable;
-    std::vector<Change> changes;
-    std::string written;
-    std::vector<std::size_t> sizes;  // that were seen since the last sync
-    std::size_t dirty_slot = none;   // in FileSystem::dirty
-    std::uint64_t writeback_errors = 0;
-    bool diverged = false;  // a sync was refused: seen and durable differ without a change
-
-    Entries entries;
-    Entries durable_entries;
-    const void* locked_by = nullptr;
-    std::uint64_t lock_epoch = 0;
-};
 
 namespace {
 
@@ -197,50 +129,6 @@ std::optional<std::string> shown(const AnInode& inode, const std::string& conten
 }
 
 }  // namespace
-
-struct ModelDisk::FileSystem {
-    using Ref = Inode::Ref;
-
-    // A name made, removed or moved, and not yet durable. Without `from` it appears, without `to`
-    // it goes.
-    struct NameChange {
-        Ref from;
-        std::string from_name;
-        Ref to;
-        std::string to_name;
-        Ref inode;
-    };
-
-    [[nodiscard]] Inode* find(std::string_view path, Inode::Entries Inode::*entries) const;
-    [[nodiscard]] Inode* find_seen(std::string_view path) const {
-        return find(path, &Inode::entries);
-    }
-    [[nodiscard]] Inode* find_durable(std::string_view path) const {
-        return find(path, &Inode::durable_entries);
-    }
-    std::pair<Inode*, std::string_view>
-    place_for_user(std::string_view path, std::uint64_t& next_inode);
-    void attach(Inode& directory, std::string_view name, const Ref& inode);
-    void detach(Inode& inode);
-    void settle_charge(Inode& inode);
-    void commit_names(std::size_t count);
-    void lose_power(Random& random);
-    void lose_names(Random& random);
-    void recount();
-    void mark_dirty(Inode& inode);
-    void unmark_dirty(Inode& inode);
-
-    std::string mount_point;
-    std::uint64_t device = 0;
-    bool read_only = false;
-    std::int64_t capacity = unlimited;
-    std::int64_t used = 0;
-    std::uint64_t charge_epoch = 1;  // one more with each power loss
-    std::uint64_t writeback_errors = 0;
-    Ref root;
-    std::vector<NameChange> log;
-    std::vector<Ref> dirty;
-};
 
 struct ModelDisk::Verdict {
     int os_errno = 0;  // 0: go on
@@ -628,8 +516,7 @@ public:
             return std::size_t{0};
         }
         const std::size_t count = std::min(size, seen.size() - start);
-        std::memcpy(into, seen.data() + start, count);
-        return count;
+        return seen.copy(into, count, start);
     }
 
     Status write(std::int64_t offset, std::string_view bytes) override {
@@ -1024,7 +911,8 @@ Result<std::string> ModelDisk::OpenDirectory::path() {
         return Error{
             Errc::gone, 0, context_of("find the path of", handle_.name(), "it was deleted")};
     }
-    return handle_.home().mount_point + path;
+    // On a disk that is no longer mounted paths begin at its own root.
+    return handle_.home().mounted ? handle_.home().mount_point + path : path;
 }
 
 Result<Durability> ModelDisk::OpenDirectory::durability() {
@@ -1036,15 +924,9 @@ Result<Durability> ModelDisk::OpenDirectory::durability() {
 
 ModelDisk::ModelDisk(const std::vector<std::string>& mount_points, std::uint64_t seed)
     : random_(seed), owner_(::geteuid()) {
-    constexpr std::uint64_t first_device = 100;
     for (const std::string& mount_point : mount_points) {
         assert(mount_point.size() > 1 && mount_point.front() == '/' && mount_point.back() != '/');
-        auto made = std::make_unique<FileSystem>();
-        made->mount_point = mount_point;
-        made->device = first_device + file_systems_.size();
-        made->root = new Inode(*made, next_inode_++, FileKind::directory);
-        made->root->links = 1;
-        file_systems_.push_back(std::move(made));
+        add_file_system(mount_point);
     }
 }
 
@@ -1054,9 +936,17 @@ ModelDisk::~ModelDisk() {
 
 ModelDisk::FileSystem* ModelDisk::file_system_of(std::string_view path) const {
     for (const std::unique_ptr<FileSystem>& file_system : file_systems_) {
-        const std::string& mount_point = file_system->mount_point;
-        if (path.starts_with(mount_point)
-            && (path.size() == mount_point.size() || path[mount_point.size()] == '/')) {
+        if (file_system->shows(path)) {
+            return file_system.get();
+        }
+    }
+    return nullptr;
+}
+
+// The other disk beneath a mount point comes after the one that is mounted there.
+ModelDisk::FileSystem* ModelDisk::reached_by(std::string_view path) const {
+    for (const std::unique_ptr<FileSystem>& file_system : file_systems_) {
+        if (file_system->mounted && file_system->shows(path)) {
             return file_system.get();
         }
     }
@@ -1064,9 +954,40 @@ ModelDisk::FileSystem* ModelDisk::file_system_of(std::string_view path) const {
 }
 
 ModelDisk::FileSystem& ModelDisk::mounted_at(const std::string& mount_point) const {
-    FileSystem* const found = file_system_of(mount_point);
-    assert(found != nullptr && found->mount_point == mount_point);
-    return *found;
+    const auto found = std::find_if(
+        file_systems_.begin(), file_systems_.end(), [&mount_point](const auto& file_system) {
+            return file_system->mount_point == mount_point;
+        });
+    assert(found != file_systems_.end());
+    return **found;
+}
+
+ModelDisk::FileSystem& ModelDisk::add_file_system(const std::string& mount_point) {
+    constexpr std::uint64_t first_device = 100;
+    auto made = std::make_unique<FileSystem>();
+    made->mount_point = mount_point;
+    made->device = first_device + file_systems_.size();
+    made->root = new Inode(*made, next_inode_++, FileKind::directory);
+    made->root->links = 1;
+    return *file_systems_.emplace_back(std::move(made));
+}
+
+void ModelDisk::user_unmount(
+    const std::string& mount_point, const std::vector<std::string>& directories) {
+    mounted_at(mount_point).mounted = false;
+    if (reached_by(mount_point) != nullptr) {
+        return;
+    }
+    FileSystem& beneath = add_file_system(mount_point);
+    for (const std::string& directory : directories) {
+        beneath.place_for_user(mount_point + "/" + directory + "/.", next_inode_);
+    }
+}
+
+void ModelDisk::user_mount(const std::string& mount_point, bool renumbered) {
+    FileSystem& file_system = mounted_at(mount_point);
+    file_system.mounted = true;
+    file_system.device += renumbered ? 1'000 : 0;
 }
 
 ModelDisk::Verdict ModelDisk::admit(Op op, const FileSystem& file_system, std::uint64_t epoch) {
@@ -1102,11 +1023,11 @@ ModelDisk::Verdict ModelDisk::admit(Op op, const FileSystem& file_system, std::u
     if (observer_) {
         observer_(op, file_system.mount_point);
     }
-    return {};
+    return powered_ && epoch == epoch_ ? Verdict{} : no_power;
 }
 
 Result<std::unique_ptr<recorder::Directory>> ModelDisk::open_directory(const std::string& path) {
-    FileSystem* const home = file_system_of(path);
+    FileSystem* const home = reached_by(path);
     if (home == nullptr) {
         ++operations_;
         return refused("open", path, powered_ ? ENOENT : EIO);
@@ -1143,6 +1064,10 @@ void ModelDisk::set_faults(std::vector<Fault> faults) {
 
 void ModelDisk::set_observer(Observer observer) {
     observer_ = std::move(observer);
+}
+
+void ModelDisk::share_device(const std::string& mount_point, const std::string& with) {
+    mounted_at(mount_point).device = mounted_at(with).device;
 }
 
 void ModelDisk::set_capacity(const std::string& mount_point, std::int64_t bytes) {
@@ -1228,21 +1153,48 @@ std::optional<std::string> ModelDisk::durable(const std::string& path) const {
     return found == nullptr ? std::nullopt : shown(*found, found->durable);
 }
 
-std::map<std::string, std::string> ModelDisk::seen_tree(const std::string& mount_point) const {
+std::map<std::string, std::string> ModelDisk::seen_tree(const std::string& path) const {
+    const FileSystem* const home = file_system_of(path);
+    return tree_of(home == nullptr ? nullptr : home->find_seen(path), path);
+}
+
+std::vector<std::string> ModelDisk::seen_names(const std::string& path) const {
+    std::vector<std::string> names;
+    const FileSystem* const home = file_system_of(path);
+    const Inode* const found = home == nullptr ? nullptr : home->find_seen(path);
+    for (std::size_t index = 0; found != nullptr && index < found->entries.size(); ++index) {
+        names.push_back(found->entries[index].name);
+    }
+    return names;
+}
+
+std::map<std::string, std::string> ModelDisk::seen_beneath(const std::string& mount_point) const {
+    const auto beneath = std::find_if(
+        file_systems_.rbegin(), file_systems_.rend(), [&mount_point](const auto& file_system) {
+            return file_system->mount_point == mount_point;
+        });
+    assert(beneath->get() != &mounted_at(mount_point));
+    return tree_of((*beneath)->root.get(), mount_point);
+}
+
+std::map<std::string, std::string>
+ModelDisk::tree_of(const Inode* directory, const std::string& path) {
     std::map<std::string, std::string> tree;
     std::vector<std::pair<const Inode*, std::string>> directories;
-    directories.emplace_back(mounted_at(mount_point).root.get(), mount_point + "/");
+    if (directory != nullptr && directory->kind == FileKind::directory) {
+        directories.emplace_back(directory, path + "/");
+    }
     while (!directories.empty()) {
-        const auto [directory, prefix] = std::move(directories.back());
+        const auto [here, prefix] = std::move(directories.back());
         directories.pop_back();
-        for (const Inode::Entry& entry : directory->entries) {
-            std::string path = prefix + entry.name;
+        for (const Inode::Entry& entry : here->entries) {
+            std::string name = prefix + entry.name;
             std::optional<std::string> content = shown(*entry.inode, entry.inode->seen);
             if (content.has_value()) {
-                tree.emplace(std::move(path), *std::move(content));
+                tree.emplace(std::move(name), *std::move(content));
             } else {
-                directories.emplace_back(entry.inode.get(), path + "/");
-                tree.emplace(path + "/", "");
+                directories.emplace_back(entry.inode.get(), name + "/");
+                tree.emplace(name + "/", "");
             }
         }
     }

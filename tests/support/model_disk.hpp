@@ -83,6 +83,8 @@ public:
     // with an empty root directory.
     explicit ModelDisk(const std::vector<std::string>& mount_points, std::uint64_t seed = 0);
     ~ModelDisk() override;
+    ModelDisk(const ModelDisk&) = delete;
+    ModelDisk& operator=(const ModelDisk&) = delete;
 
     recorder::Result<std::unique_ptr<recorder::Directory>>
     open_directory(const std::string& path) override;
@@ -93,7 +95,8 @@ public:
     void power_on();
     [[nodiscard]] bool has_power() const { return powered_; }
 
-    // Called before every operation that no fault strikes, with the mount point it goes to.
+    // Called before every operation that no fault strikes, with the mount point it goes to. It may call
+    // operations itself, as another thread would.
     using Observer = std::function<void(Op op, const std::string& mount_point)>;
     void set_observer(Observer observer);
 
@@ -104,6 +107,20 @@ public:
     // included; start_writeback, prefer_in_place_writes and destructors do not count.
     [[nodiscard]] std::int64_t operations() const { return operations_; }
     [[nodiscard]] std::int64_t open_handles() const { return open_handles_; }
+
+    // A lazy unmount: what is open goes on, but until user_mount() the way from the root leads to another
+    // disk, on which there are these directories at first. Everything else here goes on speaking of the
+    // one that was unmounted.
+    void
+    user_unmount(const std::string& mount_point, const std::vector<std::string>& directories = {});
+    // Under the number it had, or under a new one like a disk that was plugged in again.
+    void user_mount(const std::string& mount_point, bool renumbered = false);
+    // What was written on the other disk.
+    [[nodiscard]] std::map<std::string, std::string>
+    seen_beneath(const std::string& mount_point) const;
+
+    // Two mounts of what calls itself one disk. Everything else about them stays apart.
+    void share_device(const std::string& mount_point, const std::string& with);
 
     // Bytes of all files seen there, deleted but open ones included. A write that would exceed them
     // puts down what fits and answers ENOSPC.
@@ -134,10 +151,10 @@ public:
     [[nodiscard]] std::optional<std::string> seen(const std::string& path) const;
     [[nodiscard]] std::optional<std::string> durable(const std::string& path) const;
 
-    // Everything below a mount point by absolute path; a directory is "" under a name that ends in
-    // '/'.
-    [[nodiscard]] std::map<std::string, std::string>
-    seen_tree(const std::string& mount_point) const;
+    // Everything below a directory by absolute path; a directory is "" under a name that ends in '/'.
+    [[nodiscard]] std::map<std::string, std::string> seen_tree(const std::string& path) const;
+    // The names in a directory.
+    [[nodiscard]] std::vector<std::string> seen_names(const std::string& path) const;
 
     // Whether the file now seen at `path` has these bytes at this offset in its durable content,
     // whatever became of its name.
@@ -156,7 +173,11 @@ private:
     class OpenDirectory;
 
     [[nodiscard]] FileSystem* file_system_of(std::string_view path) const;
+    [[nodiscard]] FileSystem* reached_by(std::string_view path) const;
     [[nodiscard]] FileSystem& mounted_at(const std::string& mount_point) const;
+    [[nodiscard]] static std::map<std::string, std::string>
+    tree_of(const Inode* directory, const std::string& path);
+    FileSystem& add_file_system(const std::string& mount_point);
     Verdict admit(Op op, const FileSystem& file_system, std::uint64_t epoch);
 
     std::vector<std::unique_ptr<FileSystem>> file_systems_;

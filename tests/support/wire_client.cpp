@@ -76,7 +76,7 @@ bool WireClient::receive(std::chrono::milliseconds limit) {
     if (::poll(&wanted, 1, static_cast<int>(limit.count())) <= 0) {
         return false;
     }
-    std::array<char, 65536> buffer;
+    std::array<char, 65536> buffer{};
     const ssize_t count = ::recv(fd_, buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (count > 0) {
         incoming_.append(buffer.data(), static_cast<std::size_t>(count));
@@ -169,11 +169,11 @@ Json WireClient::request(Json request, std::chrono::milliseconds limit) {
     }
 }
 
-Json WireClient::ask(std::string_view type, const std::string& session, Json fields) {
-    return request(event(type, session, std::move(fields)));
+Json WireClient::ask(std::string_view type, const std::string& session, const Json& fields) {
+    return request(event(type, session, fields));
 }
 
-Json event(std::string_view type, const std::string& session, Json fields) {
+Json event(std::string_view type, const std::string& session, const Json& fields) {
     Json line{{"type", type}, {"session", session}};
     line.update(fields);
     return line;

@@ -49,7 +49,8 @@ public:
     Json request(Json request, std::chrono::milliseconds limit = patience);
 
     // An event of a session, with these fields beside type and session.
-    Json ask(std::string_view type, const std::string& session, Json fields = Json::object());
+    Json
+    ask(std::string_view type, const std::string& session, const Json& fields = Json::object());
 
 private:
     // True when something came in or the end was seen.
@@ -64,6 +65,6 @@ private:
 
 // The line of an event; `fields` may override anything.
 [[nodiscard]] Json
-event(std::string_view type, const std::string& session, Json fields = Json::object());
+event(std::string_view type, const std::string& session, const Json& fields = Json::object());
 
 }  // namespace relay::tests

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Fills a directory with sessions, to measure readers on:
+//
+//     relay_make_sessions /tmp/many/.agent-relay/sessions 10000 2000
+//     time agent-relay list --store /tmp/many > /dev/null
+
+#include "tests/support/written_session.hpp"
+
+#include <cstdlib>
+#include <iostream>
+
+int main(int count, char** arguments) {
+    if (count != 4) {
+        std::cerr << "usage: relay_make_sessions <sessions directory> <count> <bytes of output>\n";
+        return 2;
+    }
+    constexpr int decimal = 10;
+    relay::tests::write_many_sessions(
+        arguments[1],
+        std::strtoll(arguments[2], nullptr, decimal),
+        std::strtoull(arguments[3], nullptr, decimal));
+    return 0;
+}
