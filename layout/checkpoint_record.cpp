@@ -3,12 +3,15 @@
 
 #include "layout/base64.hpp"
 #include "layout/crc32c.hpp"
+#include "layout/json_parser.hpp"
 #include "layout/json_writer.hpp"
 #include "layout/little_endian.hpp"
 
-#include <nlohmann/json.hpp>
+#include <simdjson.h>
 
+#include <charconv>
 #include <cstring>
+#include <stdexcept>
 
 namespace relay::layout {
 
@@ -47,58 +50,102 @@ void append_session(std::string& out, const SessionMark& mark) {
     object.finish();
 }
 
-std::string path_of(const nlohmann::json& json, const char* key) {
-    std::string path;
-    if (!decode_base64(json.at(key).get_ref<const std::string&>(), path)) {
-        throw std::invalid_argument(key);
+namespace dom = simdjson::dom;
+
+// The values below throw when they are not there or of another kind: only a program with another idea of
+// the record has written such a one, as its checksum is right.
+dom::element value_of(dom::object json, std::string_view key) {
+    const std::optional<dom::element> value = find_member(json, key);
+    if (!value) {
+        throw std::invalid_argument(std::string(key));
     }
-    return path;
+    return *value;
 }
 
-Ulid ulid_of(const nlohmann::json& json, const char* key) {
-    const auto ulid = Ulid::parse(json.at(key).get_ref<const std::string&>());
+template<typename Value>
+Value get(dom::object json, std::string_view key) {
+    Value value{};
+    if (value_of(json, key).get(value) != simdjson::SUCCESS) {
+        throw std::invalid_argument(std::string(key));
+    }
+    return value;
+}
+
+std::string string_of(dom::object json, std::string_view key) {
+    return std::string(get<std::string_view>(json, key));
+}
+
+std::string bytes_of(dom::object json, std::string_view key) {
+    std::string bytes;
+    if (!decode_base64(get<std::string_view>(json, key), bytes)) {
+        throw std::invalid_argument(std::string(key));
+    }
+    return bytes;
+}
+
+// Of a number in quotes, which all its 64 bits survive.
+std::uint64_t number_of(dom::object json, std::string_view key) {
+    const auto digits = get<std::string_view>(json, key);
+    const char* const end = digits.data() + digits.size();
+    std::uint64_t number = 0;
+    if (std::from_chars(digits.data(), end, number).ec != std::errc()) {
+        throw std::invalid_argument(std::string(key));
+    }
+    return number;
+}
+
+Ulid ulid_of(dom::object json, std::string_view key) {
+    const auto ulid = Ulid::parse(get<std::string_view>(json, key));
     if (!ulid) {
-        throw std::invalid_argument(key);
+        throw std::invalid_argument(std::string(key));
     }
     return *ulid;
 }
 
-SessionMark session_of(const nlohmann::json& json) {
+dom::object object_of(dom::element value) {
+    dom::object object;
+    if (value.get(object) != simdjson::SUCCESS) {
+        throw std::invalid_argument("no object");
+    }
+    return object;
+}
+
+SessionMark session_of(dom::object json) {
     SessionMark mark;
     mark.session = ulid_of(json, "session");
-    mark.claim.anchor = path_of(json, "anchor");
-    mark.claim.below = path_of(json, "below");
-    mark.claim.is_repo = json.at("repo").get<bool>();
-    mark.claim.owner = json.at("owner").get<std::string>();
-    mark.synced_lsn = json.at("synced_lsn").get<std::uint64_t>();
-    mark.client_seq = json.at("client_seq").get<std::int64_t>();
-    mark.event_seq = json.at("event_seq").get<std::int64_t>();
-    mark.device = std::stoull(json.at("device").get_ref<const std::string&>());
-    for (const nlohmann::json& entry : json.at("files")) {
+    mark.claim.anchor = bytes_of(json, "anchor");
+    mark.claim.below = bytes_of(json, "below");
+    mark.claim.is_repo = get<bool>(json, "repo");
+    mark.claim.owner = string_of(json, "owner");
+    mark.synced_lsn = get<std::uint64_t>(json, "synced_lsn");
+    mark.client_seq = get<std::int64_t>(json, "client_seq");
+    mark.event_seq = get<std::int64_t>(json, "event_seq");
+    mark.device = number_of(json, "device");
+    for (const dom::element entry : get<dom::array>(json, "files")) {
+        const dom::object stated = object_of(entry);
         FileMark file;
-        file.name = entry.at("name").get<std::string>();
-        file.length = entry.at("length").get<std::int64_t>();
-        file.inode = std::stoull(entry.at("inode").get_ref<const std::string&>());
-        file.tail_crc = entry.at("tail_crc").get<std::uint32_t>();
+        file.name = string_of(stated, "name");
+        file.length = get<std::int64_t>(stated, "length");
+        file.inode = number_of(stated, "inode");
+        file.tail_crc = static_cast<std::uint32_t>(get<std::uint64_t>(stated, "tail_crc"));
         mark.files.push_back(std::move(file));
     }
     return mark;
 }
 
-CheckpointRecord record_of(const nlohmann::json& json) {
+CheckpointRecord record_of(dom::object json) {
     CheckpointRecord record;
-    std::string journal;
-    if (!decode_base64(json.at("journal").get_ref<const std::string&>(), journal)
-        || journal.size() != record.journal.size()) {
+    const std::string journal = bytes_of(json, "journal");
+    if (journal.size() != record.journal.size()) {
         throw std::invalid_argument("journal");
     }
     std::memcpy(record.journal.data(), journal.data(), journal.size());
-    record.lsn = json.at("lsn").get<std::uint64_t>();
-    record.next_generation = json.at("next_generation").get<std::uint64_t>();
+    record.lsn = get<std::uint64_t>(json, "lsn");
+    record.next_generation = get<std::uint64_t>(json, "next_generation");
     record.last_ulid = ulid_of(json, "last_ulid");
-    record.clean = json.at("clean").get<bool>();
-    for (const nlohmann::json& entry : json.at("sessions")) {
-        record.sessions.push_back(session_of(entry));
+    record.clean = get<bool>(json, "clean");
+    for (const dom::element entry : get<dom::array>(json, "sessions")) {
+        record.sessions.push_back(session_of(object_of(entry)));
     }
     return record;
 }
@@ -145,11 +192,16 @@ Result<CheckpointRecord> decode_checkpoint(std::string_view bytes) {
     if (get_le<std::uint32_t>(bytes, 4) != crc32c(whole.substr(crc_begin))) {
         return Error{Errc::corrupt, 0, "the checkpoint fails its checksum"};
     }
+    const Result<dom::object> json =
+        parse_json_object(whole.substr(slot_header_bytes), simdjson::DEFAULT_MAX_DEPTH);
+    if (!json.ok()) {
+        return Error{Errc::corrupt, 0, "the checkpoint " + json.error().context};
+    }
     try {
-        CheckpointRecord record = record_of(nlohmann::json::parse(whole.substr(slot_header_bytes)));
+        CheckpointRecord record = record_of(json.value());
         record.sequence = get_le<std::uint64_t>(bytes, 8);
         return record;
-    } catch (const std::exception& unreadable) {
+    } catch (const std::invalid_argument& unreadable) {
         return Error{
             Errc::corrupt, 0, std::string("the checkpoint cannot be read: ") + unreadable.what()};
     }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "layout/documents.hpp"
 
-#include "layout/json_depth.hpp"
+#include "layout/json_parser.hpp"
 #include "layout/sha256.hpp"
-#include "layout/utf8.hpp"
 
-#include <nlohmann/json.hpp>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <array>
@@ -16,12 +15,11 @@ namespace relay::layout {
 
 namespace {
 
-// Keeps the order of members, so that what is not ours is written back as it was read.
-using Json = nlohmann::ordered_json;
+namespace dom = simdjson::dom;
 using Form = JsonObject::Form;
 
 constexpr std::size_t depth_max = 1024;
-constexpr std::size_t reason_characters_max = 200;  // the parser repeats what it read last
+constexpr std::size_t usual_bytes = 2048;  // of a document
 constexpr std::string_view chain_line_start = "\n  \"chain\": \"";
 
 constexpr std::array session_status_names{
@@ -211,45 +209,35 @@ Error corrupt(std::string context) {
 // The readers below return what the value should have been, or nothing when it was read.
 using Complaint = std::string_view;
 
-Complaint read_value(const Json& value, std::string& into) {
-    if (!value.is_string()) {
+std::optional<std::string_view> text_of(dom::element value) {
+    std::string_view text;
+    return value.get(text) == simdjson::SUCCESS ? std::optional(text) : std::nullopt;
+}
+
+Complaint read_value(dom::element value, std::string& into) {
+    const std::optional<std::string_view> text = text_of(value);
+    if (!text) {
         return "a string";
     }
-    into = value.get_ref<const std::string&>();
+    into = *text;
     return {};
 }
 
-Complaint read_value(const Json& value, bool& into) {
-    if (!value.is_boolean()) {
-        return "true or false";
-    }
-    into = value.get<bool>();
-    return {};
+Complaint read_value(dom::element value, bool& into) {
+    return value.get(into) == simdjson::SUCCESS ? "" : "true or false";
 }
 
-Complaint read_value(const Json& value, std::int64_t& into) {
-    // Text without a sign is unsigned to the parser; only beyond the signed range is it too big.
-    if (!value.is_number_integer()
-        || (value.is_number_unsigned()
-            && value.get<std::uint64_t>()
-                   > std::uint64_t{std::numeric_limits<std::int64_t>::max()})) {
-        return "an integer of 64 bits";
-    }
-    into = value.get<std::int64_t>();
-    return {};
+Complaint read_value(dom::element value, std::int64_t& into) {
+    return value.get(into) == simdjson::SUCCESS ? "" : "an integer of 64 bits";
 }
 
-Complaint read_value(const Json& value, double& into) {
-    if (!value.is_number()) {
-        return "a number";
-    }
-    into = value.get<double>();
-    return {};
+Complaint read_value(dom::element value, double& into) {
+    return value.get(into) == simdjson::SUCCESS ? "" : "a number";
 }
 
-Complaint read_value(const Json& value, Timestamp& into) {
-    const std::optional<Timestamp> at =
-        value.is_string() ? parse_timestamp(value.get_ref<const std::string&>()) : std::nullopt;
+Complaint read_value(dom::element value, Timestamp& into) {
+    const std::optional<std::string_view> text = text_of(value);
+    const std::optional<Timestamp> at = text ? parse_timestamp(*text) : std::nullopt;
     if (!at) {
         return "a time like 2026-01-31T12:00:00.000Z";
     }
@@ -257,9 +245,9 @@ Complaint read_value(const Json& value, Timestamp& into) {
     return {};
 }
 
-Complaint read_value(const Json& value, Ulid& into) {
-    const std::optional<Ulid> ulid =
-        value.is_string() ? Ulid::parse(value.get_ref<const std::string&>()) : std::nullopt;
+Complaint read_value(dom::element value, Ulid& into) {
+    const std::optional<std::string_view> text = text_of(value);
+    const std::optional<Ulid> ulid = text ? Ulid::parse(*text) : std::nullopt;
     if (!ulid) {
         return "a ULID";
     }
@@ -267,12 +255,11 @@ Complaint read_value(const Json& value, Ulid& into) {
     return {};
 }
 
-Complaint read_value(const Json& value, SessionStatus& into) {
-    const auto* const found = value.is_string() ? std::find(
-                                  session_status_names.begin(),
-                                  session_status_names.end(),
-                                  value.get_ref<const std::string&>())
-                                                : session_status_names.end();
+Complaint read_value(dom::element value, SessionStatus& into) {
+    const std::optional<std::string_view> text = text_of(value);
+    const auto* const found =
+        text ? std::find(session_status_names.begin(), session_status_names.end(), *text)
+             : session_status_names.end();
     if (found == session_status_names.end()) {
         return "active, checkpointed or completed";
     }
@@ -280,21 +267,19 @@ Complaint read_value(const Json& value, SessionStatus& into) {
     return {};
 }
 
-Complaint read_value(const Json& value, std::vector<std::string>& into) {
-    if (!value.is_array()) {
+Complaint read_value(dom::element value, std::vector<std::string>& into) {
+    dom::array items;
+    if (value.get(items) != simdjson::SUCCESS) {
         return "an array of strings";
     }
-    for (const Json& item : value) {
-        if (!item.is_string()) {
+    for (const dom::element item : items) {
+        const std::optional<std::string_view> text = text_of(item);
+        if (!text) {
             return "an array of strings";
         }
-        into.push_back(item.get_ref<const std::string&>());
+        into.emplace_back(*text);
     }
     return {};
-}
-
-std::string compact(const Json& value) {
-    return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 enum class Shape { object, array };
@@ -302,81 +287,94 @@ enum class Shape { object, array };
 // The members of one JSON object. The first complaint is kept and the rest is read in vain.
 class Members {
 public:
-    explicit Members(const Json& object, std::string prefix = {})
-        : object_(object), prefix_(std::move(prefix)) {}
+    explicit Members(dom::object object, std::string prefix = {}) : prefix_(std::move(prefix)) {
+        members_.reserve(object.size());
+        for (const auto& [key, value] : object) {
+            members_.push_back({key, value});
+        }
+    }
 
     // An absent or null member leaves the default.
     template<typename Value>
     void read(const char* key, Value& into) {
-        if (const Json* const value = find(key)) {
+        if (const std::optional<dom::element> value = find(key)) {
             note(key, read_value(*value, into));
         }
     }
 
     template<typename Value>
     void read(const char* key, std::optional<Value>& into) {
-        if (const Json* const value = find(key)) {
+        if (const std::optional<dom::element> value = find(key)) {
             note(key, read_value(*value, into.emplace()));
         }
     }
 
     void read_raw(const char* key, RawJson& into, Shape shape) {
-        const Json* const value = find(key);
-        if (value == nullptr) {
+        const std::optional<dom::element> value = find(key);
+        if (!value) {
             return;
         }
         const bool fits = shape == Shape::object ? value->is_object() : value->is_array();
         note(key, fits ? "" : shape == Shape::object ? "an object" : "an array");
-        into.text = compact(*value);
+        into.text = compact_json(*value);
     }
 
     // Reads a nested object through `read_members(Members&, Value&)`.
     template<typename Value, typename Read>
     void read_object(const char* key, std::optional<Value>& into, Read read_members) {
-        const Json* const value = find(key);
-        if (value == nullptr) {
+        const std::optional<dom::element> value = find(key);
+        if (!value) {
             return;
         }
-        if (!value->is_object()) {
+        dom::object object;
+        if (value->get(object) != simdjson::SUCCESS) {
             note(key, "an object");
             return;
         }
-        read_nested(*value, prefix_ + key + ".", into.emplace(), read_members);
+        read_nested(object, prefix_ + key + ".", into.emplace(), read_members);
     }
 
     template<typename Value, typename Read>
     void read_objects(const char* key, std::vector<Value>& into, Read read_members) {
-        const Json* const value = find(key);
-        if (value == nullptr) {
+        const std::optional<dom::element> value = find(key);
+        if (!value) {
             return;
         }
-        if (!value->is_array()) {
+        dom::array items;
+        if (value->get(items) != simdjson::SUCCESS) {
             note(key, "an array of objects");
             return;
         }
-        for (const Json& item : *value) {
-            if (!item.is_object()) {
+        for (const dom::element item : items) {
+            dom::object object;
+            if (item.get(object) != simdjson::SUCCESS) {
                 note(key, "an array of objects");
                 return;
             }
             const std::string index = "[" + std::to_string(into.size()) + "].";
-            read_nested(item, prefix_ + key + index, into.emplace_back(), read_members);
+            read_nested(object, prefix_ + key + index, into.emplace_back(), read_members);
         }
     }
 
     // Those that nobody asked for, in their order.
     [[nodiscard]] std::vector<std::pair<std::string, RawJson>> unknown() const {
         std::vector<std::pair<std::string, RawJson>> rest;
-        for (const auto& [key, value] : object_.items()) {
-            if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) {
-                rest.emplace_back(key, RawJson{compact(value)});
+        for (const Member& member : members_) {
+            if (member.asked || last_of(member.key)->asked) {
+                continue;
+            }
+            const auto same = std::find_if(rest.begin(), rest.end(), [&member](const auto& other) {
+                return other.first == member.key;
+            });
+            if (same == rest.end()) {
+                rest.emplace_back(member.key, RawJson{compact_json(last_of(member.key)->value)});
             }
         }
         return rest;
     }
 
     void require(const char* key) {
-        if (find(key) == nullptr && complaint_.empty()) {
+        if (!find(key) && complaint_.empty()) {
             complaint_ = "member \"" + prefix_ + key + "\" is missing";
         }
     }
@@ -384,10 +382,29 @@ public:
     [[nodiscard]] const std::string& complaint() const { return complaint_; }
 
 private:
-    const Json* find(const char* key) {
-        asked_.emplace_back(key);
-        const auto found = object_.find(key);
-        return found == object_.end() || found->is_null() ? nullptr : &*found;
+    struct Member {
+        std::string_view key;
+        dom::element value;
+        bool asked = false;
+    };
+
+    // Of several with one name the last counts.
+    [[nodiscard]] std::vector<Member>::const_iterator last_of(std::string_view key) const {
+        const auto found =
+            std::find_if(members_.rbegin(), members_.rend(), [key](const Member& member) {
+                return member.key == key;
+            });
+        return found == members_.rend() ? members_.end() : found.base() - 1;
+    }
+
+    // None when it is null.
+    std::optional<dom::element> find(std::string_view key) {
+        const auto found = last_of(key);
+        if (found == members_.end()) {
+            return std::nullopt;
+        }
+        members_[static_cast<std::size_t>(found - members_.begin())].asked = true;
+        return found->value.is_null() ? std::nullopt : std::optional(found->value);
     }
 
     void note(std::string_view key, Complaint right) {
@@ -398,7 +415,7 @@ private:
     }
 
     template<typename Value, typename Read>
-    void read_nested(const Json& object, std::string prefix, Value& into, Read read_members) {
+    void read_nested(dom::object object, std::string prefix, Value& into, Read read_members) {
         Members nested(object, std::move(prefix));
         read_members(nested, into);
         if (complaint_.empty()) {
@@ -406,10 +423,9 @@ private:
         }
     }
 
-    const Json& object_;
+    std::vector<Member> members_;
     std::string prefix_;
     std::string complaint_;
-    std::vector<std::string_view> asked_;
 };
 
 void read_tokens(Members& members, Tokens& tokens) {
@@ -565,21 +581,6 @@ std::optional<Error> check_version(Members& members) {
     return std::nullopt;
 }
 
-Result<Json> parse_object(std::string_view text) {
-    if (json_depth(text) > depth_max) {
-        return corrupt("nests deeper than " + std::to_string(depth_max) + " levels");
-    }
-    try {
-        Json document = Json::parse(text);
-        if (!document.is_object()) {
-            return corrupt("is JSON, but no object");
-        }
-        return document;
-    } catch (const Json::exception& exception) {
-        return corrupt("is no JSON: " + one_line(exception.what(), reason_characters_max));
-    }
-}
-
 }  // namespace
 
 void Tokens::add(const Tokens& other) {
@@ -608,6 +609,7 @@ std::string_view name_of(SessionStatus status) {
 
 std::string encode_meta(const Meta& meta) {
     std::string out;
+    out.reserve(usual_bytes);
     JsonObject document(out, Form::lines);
     document.integer("v", format_version);
     document.string("id", meta.id.text());
@@ -658,7 +660,7 @@ std::string encode_meta(const Meta& meta) {
 }
 
 Result<Meta> decode_meta(std::string_view text) {
-    const Result<Json> document = parse_object(text);
+    const Result<dom::object> document = parse_json_object(text, depth_max);
     if (!document.ok()) {
         return document.error();
     }
@@ -678,6 +680,7 @@ Result<Meta> decode_meta(std::string_view text) {
 SealedState encode_turn_state(const TurnState& state, std::string_view previous_chain) {
     SealedState sealed;
     std::string& out = sealed.text;
+    out.reserve(usual_bytes);
     JsonObject document(out, Form::lines);
     document.integer("v", format_version);
     document.integer("turn", state.turn);
@@ -718,7 +721,7 @@ SealedState encode_turn_state(const TurnState& state, std::string_view previous_
 }
 
 Result<TurnState> decode_turn_state(std::string_view text) {
-    const Result<Json> document = parse_object(text);
+    const Result<dom::object> document = parse_json_object(text, depth_max);
     if (!document.ok()) {
         return document.error();
     }
@@ -748,6 +751,7 @@ Result<ChainCheck> check_chain(std::string_view state_text, std::string_view pre
 
 std::string encode_resume(const ResumePacket& packet) {
     std::string out;
+    out.reserve(usual_bytes);
     JsonObject document(out, Form::lines);
     document.string("session_id", packet.session_id);
     document.string("previous_agent", packet.previous_agent);

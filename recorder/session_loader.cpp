@@ -2,12 +2,12 @@
 #include "recorder/session_loader.hpp"
 
 #include "layout/documents.hpp"
-#include "layout/json_depth.hpp"
+#include "layout/json_parser.hpp"
 #include "layout/session_paths.hpp"
 #include "layout/zstd_stream.hpp"
 #include "recorder/notes.hpp"
 
-#include <nlohmann/json.hpp>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <charconv>
@@ -25,7 +25,7 @@ namespace relay::recorder {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = simdjson::dom::object;
 using layout::RawJson;
 using layout::Stream;
 using layout::Timestamp;
@@ -106,54 +106,47 @@ std::int64_t turn_in(std::string_view name, std::string_view rest) {
     return error == std::errc() && after == rest && turn > 0 ? turn : 0;
 }
 
-std::string string_of(const Json& object, const char* key) {
-    const auto found = object.find(key);
-    return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
-std::optional<std::string> optional_string(const Json& object, const char* key) {
-    const auto found = object.find(key);
-    if (found == object.end() || !found->is_string()) {
+std::optional<std::string> optional_string(Json object, std::string_view key) {
+    const auto found = layout::find_member(object, key);
+    std::string_view text;
+    if (!found || found->get(text) != simdjson::SUCCESS) {
         return std::nullopt;
     }
-    return found->get<std::string>();
+    return std::string(text);
 }
 
-std::optional<std::int64_t> optional_integer(const Json& object, const char* key) {
-    const auto found = object.find(key);
-    if (found == object.end() || !found->is_number_integer()) {
+std::string string_of(Json object, std::string_view key) {
+    return optional_string(object, key).value_or(std::string());
+}
+
+std::optional<std::int64_t> optional_integer(Json object, std::string_view key) {
+    const auto found = layout::find_member(object, key);
+    std::int64_t number = 0;
+    if (!found || found->get(number) != simdjson::SUCCESS) {
         return std::nullopt;
     }
-    return found->get<std::int64_t>();
+    return number;
 }
 
-RawJson raw_of(const Json& object, const char* key) {
-    const auto found = object.find(key);
-    if (found == object.end() || found->is_null()) {
-        return {};
-    }
-    return {found->dump(-1, ' ', false, Json::error_handler_t::replace)};
+RawJson raw_of(Json object, std::string_view key) {
+    const auto found = layout::find_member(object, key);
+    return found && !found->is_null() ? RawJson{layout::compact_json(*found)} : RawJson{};
 }
 
 // None for the note about its size that stands in place of a large one.
-RawJson array_of(const Json& object, const char* key) {
-    const auto found = object.find(key);
-    return found != object.end() && found->is_array() ? raw_of(object, key) : RawJson{};
+RawJson array_of(Json object, std::string_view key) {
+    const auto found = layout::find_member(object, key);
+    return found && found->is_array() ? RawJson{layout::compact_json(*found)} : RawJson{};
 }
 
-Timestamp time_of(const Json& object, Timestamp otherwise) {
+Timestamp time_of(Json object, Timestamp otherwise) {
     return layout::parse_timestamp(string_of(object, "at")).value_or(otherwise);
 }
 
+// Until the next one is parsed.
 std::optional<Json> parse_line(std::string_view line) {
-    if (layout::json_depth(line) > line_depth_max) {
-        return std::nullopt;
-    }
-    Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object()) {
-        return std::nullopt;
-    }
-    return json;
+    const Result<Json> json = layout::parse_json_object(line, line_depth_max);
+    return json.ok() ? std::optional(json.value()) : std::nullopt;
 }
 
 // The number and type at the beginning of a line, without parsing all of it.
@@ -254,9 +247,9 @@ private:
     void recall_tail();
     void recall_compressed_tail(layout::ResumePacket::LastTurn& last);
 
-    void begin_turn(const Json& line);
-    void add_tool(const Json& line);
-    void cover(Stream stream, const Json& line);
+    void begin_turn(Json line);
+    void add_tool(Json line);
+    void cover(Stream stream, Json line);
     [[nodiscard]] Status finish_turn();
     [[nodiscard]] Status read_stream(const std::string& name, GrowingFile& stream);
     void uncover(Stream stream, std::int64_t covered, std::int64_t bytes);
@@ -379,14 +372,16 @@ void SessionLoader::scan_line(std::string_view line) {
         remember(line);
     } else if (head->type == "session.start") {
         const std::optional<Json> json = parse_line(line);
-        const auto lineage = json ? json->find("lineage") : Json::const_iterator();
-        if (!json || lineage == json->end() || !lineage->is_array()) {
+        const auto lineage = json ? layout::find_member(*json, "lineage") : std::nullopt;
+        simdjson::dom::array ancestors;
+        if (!lineage || lineage->get(ancestors) != simdjson::SUCCESS) {
             return;
         }
         state_.lineage.clear();
-        for (const Json& ancestor : *lineage) {
-            if (ancestor.is_string()) {
-                state_.lineage.push_back(ancestor.get<std::string>());
+        for (const simdjson::dom::element ancestor : ancestors) {
+            std::string_view id;
+            if (ancestor.get(id) == simdjson::SUCCESS) {
+                state_.lineage.emplace_back(id);
             }
         }
     }
@@ -519,7 +514,7 @@ void SessionLoader::fold_remark(const Remark& remark) {
         if (declared.ok()) {
             keep_declared(declared.value(), remark.turn, knowledge);
         }
-    } else if (!json->contains("turn")) {
+    } else if (!layout::find_member(*json, "turn")) {
         // session.end; the turn that it sealed, if any, has the blocker already.
         if (std::optional<KnownItem> blocker = observed_blocker(
                 optional_integer(*json, "exit_code"),
@@ -585,18 +580,19 @@ void SessionLoader::recall_compressed_tail(layout::ResumePacket::LastTurn& last)
     last.output_tail = quote_tail(tail);
 }
 
-void SessionLoader::begin_turn(const Json& line) {
+void SessionLoader::begin_turn(Json line) {
     OpenTurn& turn = *state_.turn;
     turn.started_at = time_of(line, turn.started_at);
     turn.model = optional_string(line, "model");
-    const auto prompt = line.find("prompt");
-    if (prompt != line.end() && prompt->is_object()) {
-        turn.prompt.bytes = optional_integer(*prompt, "bytes").value_or(0);
-        turn.prompt.sha256 = string_of(*prompt, "sha256");
+    const auto prompt = layout::find_member(line, "prompt");
+    Json seal;
+    if (prompt && prompt->get(seal) == simdjson::SUCCESS) {
+        turn.prompt.bytes = optional_integer(seal, "bytes").value_or(0);
+        turn.prompt.sha256 = string_of(seal, "sha256");
     }
 }
 
-void SessionLoader::add_tool(const Json& line) {
+void SessionLoader::add_tool(Json line) {
     layout::TurnTool tool;
     tool.tool_id = string_of(line, "tool_id");
     tool.name = string_of(line, "name");
@@ -605,7 +601,7 @@ void SessionLoader::add_tool(const Json& line) {
     keep_tool(tool, time_of(line, state_.turn->started_at), *state_.turn);
 }
 
-void SessionLoader::cover(Stream stream, const Json& line) {
+void SessionLoader::cover(Stream stream, Json line) {
     const std::int64_t offset = optional_integer(line, "offset").value_or(0);
     const std::int64_t bytes = optional_integer(line, "bytes").value_or(0);
     std::int64_t& covered = stream == Stream::output ? output_covered_ : stderr_covered_;
