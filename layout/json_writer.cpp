@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 namespace relay::layout {
 
@@ -118,24 +119,6 @@ void append_json_string(std::string& out, std::string_view text) {
     }
 }
 
-namespace {
-
-// Keys are nearly all our own words, which need no look at each of their characters.
-void append_key(std::string& out, std::string_view key) {
-    const bool plain = std::all_of(key.begin(), key.end(), [](char character) {
-        return (character >= 'a' && character <= 'z') || character == '_';
-    });
-    if (!plain) {
-        append_json_string(out, key);
-        return;
-    }
-    out += '"';
-    out += key;
-    out += '"';
-}
-
-}  // namespace
-
 void append_json_number(std::string& out, double number) {
     if (!std::isfinite(number)) {
         out += "null";
@@ -220,16 +203,29 @@ void JsonObject::raw_or_null(std::string_view key, const RawJson& value) {
     value.empty() ? null(key) : raw(key, value.text);
 }
 
+// Keys are nearly all short words of our own, which need no escapes: they are put together aside, so that
+// the text grows once for each.
 void JsonObject::key(std::string_view key) {
-    if (!first_) {
-        out_ += ',';
+    constexpr std::size_t word_bytes_max = 48;
+    const bool lines = form_ == Form::lines;
+    std::string_view before = lines ? ",\n  \"" : ",\"";
+    before.remove_prefix(std::exchange(first_, false) ? 1 : 0);
+    const std::string_view after = lines ? "\": " : "\":";
+    std::array<char, word_bytes_max + 16> whole;
+    char* to = std::copy(before.begin(), before.end(), whole.data());
+    bool plain = key.size() <= word_bytes_max;
+    for (std::size_t at = 0; plain && at < key.size(); ++at) {
+        plain = (key[at] >= 'a' && key[at] <= 'z') || key[at] == '_';
+        *to++ = key[at];
     }
-    first_ = false;
-    if (form_ == Form::lines) {
-        out_ += "\n  ";
+    if (plain) {
+        to = std::copy(after.begin(), after.end(), to);
+        out_.append(whole.data(), to);
+        return;
     }
-    append_key(out_, key);
-    out_ += form_ == Form::lines ? ": " : ":";
+    out_ += before.substr(0, before.size() - 1);
+    append_json_string(out_, key);
+    out_ += after.substr(1);
 }
 
 void JsonObject::finish() {

@@ -11,7 +11,7 @@ namespace relay::layout {
 
 namespace {
 
-constexpr std::size_t digest_size = 32;
+using Digest = std::array<unsigned char, 32>;
 
 // The library fails here only when it cannot allocate or has no SHA-256 at all; no record can be
 // sealed then.
@@ -27,6 +27,17 @@ const EVP_MD* algorithm() {
     static const EVP_MD* const fetched = EVP_MD_fetch(nullptr, "SHA256", nullptr);
     require(fetched != nullptr);
     return fetched;
+}
+
+std::string hex_of(const Digest& digest) {
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text;
+    text.reserve(2 * digest.size());
+    for (const unsigned char byte : digest) {
+        text += digits[byte >> 4];
+        text += digits[byte & 15];
+    }
+    return text;
 }
 
 }  // namespace
@@ -47,23 +58,16 @@ void Sha256::update(std::string_view bytes) {
 std::string Sha256::hex() const {
     const std::unique_ptr<evp_md_ctx_st, Free> copy{EVP_MD_CTX_new()};
     require(copy != nullptr && EVP_MD_CTX_copy_ex(copy.get(), context_.get()) == 1);
-    std::array<unsigned char, digest_size> digest{};
+    Digest digest{};
     require(EVP_DigestFinal_ex(copy.get(), digest.data(), nullptr) == 1);
-
-    constexpr std::string_view digits = "0123456789abcdef";
-    std::string text;
-    text.reserve(2 * digest.size());
-    for (const unsigned char byte : digest) {
-        text += digits[byte >> 4];
-        text += digits[byte & 15];
-    }
-    return text;
+    return hex_of(digest);
 }
 
 std::string sha256_hex(std::string_view bytes) {
-    Sha256 hash;
-    hash.update(bytes);
-    return hash.hex();
+    Digest digest{};
+    require(
+        EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, algorithm(), nullptr) == 1);
+    return hex_of(digest);
 }
 
 }  // namespace relay::layout
