@@ -2,6 +2,7 @@
 #include "recorder/journal.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <charconv>
 #include <map>
@@ -38,16 +39,15 @@ bool is_segment_name(std::string_view name) {
 }
 
 Status write_zeroes(File& file, std::int64_t size) {
-    const std::string zeroes(std::min(zero_piece_bytes, static_cast<std::size_t>(size)), '\0');
+    // Never written to, so all of it is the kernel's one page of zeroes.
+    static std::array<char, zero_piece_bytes> zeroes{};
     for (std::int64_t offset = 0; offset < size;) {
-        const auto piece =
-            std::min<std::int64_t>(static_cast<std::int64_t>(zeroes.size()), size - offset);
-        if (Status written = file.write(
-                offset, std::string_view(zeroes).substr(0, static_cast<std::size_t>(piece)));
+        const std::size_t piece = std::min(zeroes.size(), static_cast<std::size_t>(size - offset));
+        if (Status written = file.write(offset, std::string_view(zeroes.data(), piece));
             !written.ok()) {
             return written;
         }
-        offset += piece;
+        offset += static_cast<std::int64_t>(piece);
     }
     return file.sync();
 }
@@ -114,13 +114,22 @@ Journal::open(Directory& directory, JournalLimits limits, Random random) {
     return journal;
 }
 
-Result<std::string> Journal::read_segment(Segment& segment) {
-    std::string bytes(static_cast<std::size_t>(segment.size), '\0');
-    auto count = segment.file->read(0, bytes.data(), bytes.size());
+// A piece of a segment. A string would be filled with zeroes before it is read into.
+struct Journal::Bytes {
+    std::unique_ptr<char[]> data;
+    std::size_t size = 0;
+
+    [[nodiscard]] std::string_view view() const { return {data.get(), size}; }
+};
+
+Result<Journal::Bytes> Journal::read_bytes(File& file, std::int64_t offset, std::int64_t size) {
+    const auto wanted = static_cast<std::size_t>(size);
+    Bytes bytes{std::make_unique_for_overwrite<char[]>(wanted)};
+    auto count = file.read(offset, bytes.data.get(), wanted);
     if (!count.ok()) {
         return count.error();
     }
-    bytes.resize(count.value());
+    bytes.size = count.value();
     return bytes;
 }
 
@@ -131,9 +140,10 @@ struct Journal::Walk {
     std::vector<BatchPlace> loose;
     std::uint64_t highest_generation = 0;
 
-    static Walk of(std::string_view bytes, std::size_t segment) {
+    static Walk
+    of(std::string_view bytes, const Result<SegmentHeader>& header, std::size_t segment) {
         Walk walk;
-        if (auto header = layout::decode_segment_header(bytes); header.ok()) {
+        if (header.ok()) {
             walk.header = header.value();
             walk.highest_generation = header.value().generation;
         }
@@ -161,7 +171,8 @@ private:
             .crc = batch.crc,
             .segment = segment,
             .offset = offset,
-            .bytes = static_cast<std::int64_t>(layout::batch_bytes(batch.payload_bytes))};
+            .bytes = static_cast<std::int64_t>(layout::batch_bytes(batch.payload_bytes)),
+            .payload_bytes = batch.payload_bytes};
     }
 
     std::int64_t follow_chain(std::string_view bytes, std::size_t segment) {
@@ -194,13 +205,11 @@ bool Journal::has_segments() const {
 
 Result<bool> Journal::written_since(std::uint64_t generation) {
     for (const auto& segment : segments_) {
-        std::string bytes(journal_block_bytes, '\0');
-        auto count = segment->file->read(0, bytes.data(), bytes.size());
-        if (!count.ok()) {
-            return count.error();
+        const auto bytes = read_bytes(*segment->file, 0, block);
+        if (!bytes.ok()) {
+            return bytes.error();
         }
-        auto header =
-            layout::decode_segment_header(std::string_view(bytes).substr(0, count.value()));
+        auto header = layout::decode_segment_header(bytes.value().view());
         if (header.ok() && header.value().generation >= generation) {
             return true;
         }
@@ -238,15 +247,16 @@ Result<Journal::Remains> Journal::walk_segments(const layout::CheckpointRecord& 
     remains.highest_lsn = checkpoint.lsn;
     remains.highest_generation = checkpoint.next_generation - 1;
     for (std::size_t index = 0; index < segments_.size(); ++index) {
-        auto bytes = read_segment(*segments_[index]);
+        const Segment& segment = *segments_[index];
+        const auto bytes = read_bytes(*segment.file, 0, segment.size);
         if (!bytes.ok()) {
             return bytes.error();
         }
-        if (auto header = layout::decode_segment_header(bytes.value());
-            !header.ok() && header.error().code == Errc::invalid) {
+        const auto header = layout::decode_segment_header(bytes.value().view());
+        if (!header.ok() && header.error().code == Errc::invalid) {
             return header.error();
         }
-        remains.add(Walk::of(bytes.value(), index), checkpoint);
+        remains.add(Walk::of(bytes.value().view(), header, index), checkpoint);
     }
     return remains;
 }
@@ -274,6 +284,7 @@ std::vector<BatchPlace> Journal::join_segments(const Remains& remains, std::uint
         segment.generation = walk.header->generation;
         segment.first_lsn = first_lsn;
         segment.last_lsn = walk.chain.back().lsn;
+        segment.end = walk.chain.back().offset + walk.chain.back().bytes;
         predecessor = {walk.header->generation, walk.chain.back().crc};
     }
     return chain;
@@ -322,13 +333,11 @@ Status Journal::rewrite_tail(const JournalScan& scan) {
         Segment& segment = *segments_[batch.segment];
         // The first batch of a segment was written together with the header in front of it.
         const std::int64_t begin = batch.offset == block ? 0 : batch.offset;
-        std::string bytes(static_cast<std::size_t>(batch.offset + batch.bytes - begin), '\0');
-        auto count = segment.file->read(begin, bytes.data(), bytes.size());
-        if (!count.ok()) {
-            return count.error();
+        const auto bytes = read_bytes(*segment.file, begin, batch.offset + batch.bytes - begin);
+        if (!bytes.ok()) {
+            return bytes.error();
         }
-        bytes.resize(count.value());
-        if (Status written = segment.file->write(begin, bytes); !written.ok()) {
+        if (Status written = segment.file->write(begin, bytes.value().view()); !written.ok()) {
             return written;
         }
         dirty[batch.segment] = true;
@@ -344,17 +353,15 @@ Status Journal::rewrite_tail(const JournalScan& scan) {
 }
 
 Result<std::string> Journal::read_payload(const BatchPlace& place) {
-    std::string bytes(static_cast<std::size_t>(place.bytes), '\0');
-    auto count = segments_[place.segment]->file->read(place.offset, bytes.data(), bytes.size());
-    if (!count.ok()) {
-        return count.error();
+    const auto bytes = read_bytes(*segments_[place.segment]->file, place.offset, place.bytes);
+    if (!bytes.ok()) {
+        return bytes.error();
     }
-    bytes.resize(count.value());
-    auto batch = layout::decode_batch(bytes);
+    const auto batch = layout::decode_batch(bytes.value().view());
     if (!batch.ok()) {
         return batch.error();
     }
-    return std::string(layout::batch_payload(bytes, batch.value()));
+    return std::string(layout::batch_payload(bytes.value().view(), batch.value()));
 }
 
 Status Journal::start(const layout::JournalId& id, std::uint64_t generation, std::uint64_t lsn) {
@@ -460,6 +467,7 @@ Status Journal::begin_segment() {
     segment.generation = header.generation;
     segment.first_lsn = header.first_lsn;
     segment.last_lsn = last_lsn_;
+    segment.end = 0;
     current_ = &segment;
     write_offset_ = 0;
     salt_ = header.salt;
@@ -511,6 +519,7 @@ Result<std::uint64_t> Journal::write(std::string& buffer) {
     {
         const std::lock_guard guard(mutex_);
         current_->last_lsn = batch.lsn;
+        current_->end = write_offset_;
     }
     durable_lsn_ = batch.lsn;
     return batch.lsn;
@@ -527,47 +536,48 @@ void Journal::release(std::uint64_t lsn) {
 }
 
 Status Journal::read(std::uint64_t from_lsn, std::uint64_t to_lsn, const Visitor& visitor) {
-    std::vector<std::pair<std::uint64_t, std::string>> names;
+    struct Part {
+        std::uint64_t first_lsn = 0;
+        std::string name;
+        std::int64_t end = 0;
+    };
+    std::vector<Part> parts;
     {
         const std::lock_guard guard(mutex_);
         for (const auto& segment : segments_) {
             if (segment->generation != 0 && segment->first_lsn <= to_lsn
                 && segment->last_lsn >= from_lsn) {
-                names.emplace_back(segment->first_lsn, segment->name);
+                parts.push_back({segment->first_lsn, segment->name, segment->end});
             }
         }
     }
-    std::sort(names.begin(), names.end());
+    std::sort(parts.begin(), parts.end(), [](const Part& left, const Part& right) {
+        return left.first_lsn < right.first_lsn;
+    });
     std::uint64_t expected = from_lsn;
-    for (const auto& [first_lsn, name] : names) {
+    for (const Part& part : parts) {
         // A handle of its own: the commit thread goes on writing through the other one.
-        auto file = directory_.open_file(name, OpenMode::existing);
+        auto file = directory_.open_file(part.name, OpenMode::existing);
         if (!file.ok()) {
             return file.error();
         }
-        Segment segment;
-        segment.file = std::move(file.value());
-        auto stat = segment.file->stat();
+        auto stat = file.value()->stat();
         if (!stat.ok()) {
             return stat.error();
         }
-        segment.size = stat.value().size;
-        auto bytes = read_segment(segment);
+        const auto bytes = read_bytes(*file.value(), 0, std::min(part.end, stat.value().size));
         if (!bytes.ok()) {
             return bytes.error();
         }
-        const Walk walk = Walk::of(bytes.value(), 0);
+        const std::string_view seen = bytes.value().view();
+        const Walk walk = Walk::of(seen, layout::decode_segment_header(seen), 0);
         for (const BatchPlace& batch : walk.chain) {
             if (batch.lsn != expected || batch.lsn > to_lsn) {
                 continue;
             }
-            const std::string_view found = from(bytes.value(), batch.offset);
-            auto header = layout::decode_batch(found);
-            if (!header.ok()) {
-                return header.error();
-            }
-            if (Status visited = visitor(batch.lsn, layout::batch_payload(found, header.value()));
-                !visited.ok()) {
+            const std::string_view payload =
+                from(seen, batch.offset).substr(batch_header_bytes, batch.payload_bytes);
+            if (Status visited = visitor(batch.lsn, payload); !visited.ok()) {
                 return visited;
             }
             ++expected;

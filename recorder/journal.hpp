@@ -32,6 +32,7 @@ struct BatchPlace {
     std::size_t segment = 0;  // index of the segment file
     std::int64_t offset = 0;
     std::int64_t bytes = 0;  // with padding
+    std::size_t payload_bytes = 0;
 };
 
 // What the journal holds after a stop of whatever kind.
@@ -113,14 +114,17 @@ private:
         std::uint64_t first_lsn = 0;
         std::uint64_t last_lsn = 0;  // of the last batch written in this use
         std::int64_t size = 0;
+        std::int64_t end = 0;  // of the last batch
     };
+    struct Bytes;
     struct Walk;
     struct Remains;
 
     Journal(Directory& directory, JournalLimits limits, Random random);
     [[nodiscard]] Status make_segment();
     [[nodiscard]] Status begin_segment();
-    [[nodiscard]] Result<std::string> read_segment(Segment& segment);
+    [[nodiscard]] static Result<Bytes>
+    read_bytes(File& file, std::int64_t offset, std::int64_t size);
     [[nodiscard]] Result<bool> written_since(std::uint64_t generation);
     [[nodiscard]] Result<Remains> walk_segments(const layout::CheckpointRecord& checkpoint);
     [[nodiscard]] std::vector<BatchPlace>
