@@ -52,10 +52,19 @@ std::string context_of(std::string_view verb, std::string_view object, std::stri
     return context;
 }
 
+// The C library looks for a translation each time.
+std::string_view words_for(int number) {
+    thread_local std::map<int, std::string> words;
+    std::string& known = words[number];
+    if (known.empty()) {
+        std::array<char, 128> buffer{};
+        known = ::strerror_r(number, buffer.data(), buffer.size());
+    }
+    return known;
+}
+
 Error refused(std::string_view verb, std::string_view object, int number) {
-    std::array<char, 128> buffer{};
-    const char* const reason = ::strerror_r(number, buffer.data(), buffer.size());
-    return Error{code_of(number), number, context_of(verb, object, reason)};
+    return Error{code_of(number), number, context_of(verb, object, words_for(number))};
 }
 
 bool plain_name(std::string_view name) {
@@ -143,122 +152,6 @@ struct ModelDisk::Verdict {
         return refused(verb, object, os_errno);
     }
 };
-
-void ModelDisk::Inode::put(std::size_t offset, std::string_view bytes) {
-    if (bytes.empty()) {
-        return;
-    }
-    const std::size_t end = offset + bytes.size();
-    if (end > seen.size()) {
-        home.used += static_cast<std::int64_t>(end - seen.size());
-        seen.resize(end, '\0');
-        sizes.push_back(end);
-    }
-    std::memcpy(seen.data() + offset, bytes.data(), bytes.size());
-    changes.push_back({offset, bytes.size(), written.size()});
-    written.append(bytes);
-    home.mark_dirty(*this);
-}
-
-void ModelDisk::Inode::set_size(std::size_t size) {
-    const std::size_t before = seen.size();
-    home.used += static_cast<std::int64_t>(size) - static_cast<std::int64_t>(before);
-    // What is cut off reads as zeros should the file grow again; growth alone changes only the
-    // size.
-    changes.push_back({std::min(size, before), size < before ? before - size : 0, none});
-    seen.resize(size, '\0');
-    sizes.push_back(size);
-    home.mark_dirty(*this);
-}
-
-void ModelDisk::Inode::make_durable() {
-    if (changes.empty()) {
-        return;
-    }
-    durable.resize(seen.size(), '\0');
-    for (const Change& change : changes) {
-        if (change.offset < seen.size()) {
-            const std::size_t size = std::min(change.size, seen.size() - change.offset);
-            std::memcpy(durable.data() + change.offset, seen.data() + change.offset, size);
-        }
-    }
-    changes.clear();
-    written.clear();
-    sizes.clear();
-    if (!diverged) {
-        home.unmark_dirty(*this);
-    }
-}
-
-// The dirty pages are dropped, and whoever has the file or its file system open will hear of it.
-void ModelDisk::Inode::fail_writeback() {
-    if (changes.empty()) {
-        return;
-    }
-    ++writeback_errors;
-    ++home.writeback_errors;
-    changes.clear();
-    written.clear();
-    sizes.clear();
-    diverged = true;
-}
-
-// Sector by sector the changes up to some moment are on the disk; the moment is a function of the
-// sector, so that nothing needs to be remembered about sectors.
-void ModelDisk::Inode::lose_power(Random& random) {
-    enum class Mood { nothing, everything, by_sector, by_sector_again };
-    const auto mood = static_cast<Mood>(random.below(4));
-    const std::uint64_t salt = random.next();
-    const std::size_t moments = changes.size();
-    const auto moment_of = [&](std::size_t sector) -> std::size_t {
-        if (mood == Mood::nothing) {
-            return 0;
-        }
-        const std::uint64_t draw = Random::mixed(salt + sector);
-        if (mood == Mood::everything || draw % 3 == 0) {
-            return moments;
-        }
-        if (draw % 3 == 1) {
-            return 0;
-        }
-        return moments > 1 ? 1 + (draw >> 8) % (moments - 1) : (draw >> 8) % 2;
-    };
-
-    const std::size_t size_before = durable.size();
-    std::size_t size_max = size_before;
-    for (const std::size_t size : sizes) {
-        size_max = std::max(size_max, size);
-    }
-    durable.resize(size_max, '\0');
-    for (std::size_t moment = 0; moment < moments; ++moment) {
-        const Change& change = changes[moment];
-        const std::size_t end = std::min(change.offset + change.size, size_max);
-        for (std::size_t at = change.offset; at < end;) {
-            const std::size_t sector = at / sector_bytes;
-            const std::size_t stop = std::min(end, (sector + 1) * sector_bytes);
-            if (moment < moment_of(sector)) {
-                if (change.from == none) {
-                    std::memset(durable.data() + at, 0, stop - at);
-                } else {
-                    const char* const bytes = written.data() + change.from;
-                    std::memcpy(durable.data() + at, bytes + (at - change.offset), stop - at);
-                }
-            }
-            at = stop;
-        }
-    }
-    const std::uint64_t draw = random.below(3);
-    std::size_t size = size_before;
-    if (!sizes.empty() && draw != 0) {
-        size = draw == 1 ? sizes.back() : sizes[random.below(sizes.size())];
-    }
-    durable.resize(size);
-    seen = durable;
-    changes.clear();
-    written.clear();
-    sizes.clear();
-    diverged = false;
-}
 
 // nullptr when a component is absent or not a directory.
 ModelDisk::Inode*
@@ -753,7 +646,6 @@ ModelDisk::OpenDirectory::make_symbolic_link(std::string_view target, std::strin
         return made.error();
     }
     made.value()->seen = target;
-    made.value()->durable = target;
     return Done{};
 }
 
@@ -1112,7 +1004,6 @@ void ModelDisk::user_write(const std::string& path, std::string_view bytes) {
     const auto [directory, name] = home.place_for_user(path, next_inode_);
     const Inode::Ref made(new Inode(home, next_inode_++, FileKind::regular));
     made->seen = bytes;
-    made->durable = bytes;
     made->modified_ns = ++clock_ns_;
     home.attach(*directory, name, made);
     put_in(directory->durable_entries, name, made);
@@ -1147,10 +1038,38 @@ std::optional<std::string> ModelDisk::seen(const std::string& path) const {
     return found == nullptr ? std::nullopt : shown(*found, found->seen);
 }
 
+std::optional<std::string_view> ModelDisk::peek(const std::string& path) const {
+    const FileSystem* const home = file_system_of(path);
+    const Inode* const found = home == nullptr ? nullptr : home->find_seen(path);
+    const bool regular = found != nullptr && found->kind == FileKind::regular;
+    return regular ? std::optional<std::string_view>(found->seen) : std::nullopt;
+}
+
+std::map<std::string, std::string_view, std::less<>>
+ModelDisk::peek_files(const std::string& path) const {
+    std::map<std::string, std::string_view, std::less<>> files;
+    const FileSystem* const home = file_system_of(path);
+    std::vector<std::pair<const Inode*, std::string>> directories{
+        {home == nullptr ? nullptr : home->find_seen(path), ""}};
+    while (!directories.empty()) {
+        const auto [here, prefix] = std::move(directories.back());
+        directories.pop_back();
+        for (std::size_t index = 0; here != nullptr && index < here->entries.size(); ++index) {
+            const Inode::Entry& entry = here->entries[index];
+            if (entry.inode->kind == FileKind::directory) {
+                directories.emplace_back(entry.inode.get(), prefix + entry.name + "/");
+            } else {
+                files.emplace_hint(files.end(), prefix + entry.name, entry.inode->seen);
+            }
+        }
+    }
+    return files;
+}
+
 std::optional<std::string> ModelDisk::durable(const std::string& path) const {
     const FileSystem* const home = file_system_of(path);
     const Inode* const found = home == nullptr ? nullptr : home->find_durable(path);
-    return found == nullptr ? std::nullopt : shown(*found, found->durable);
+    return found == nullptr ? std::nullopt : shown(*found, found->durable());
 }
 
 std::map<std::string, std::string> ModelDisk::seen_tree(const std::string& path) const {
@@ -1205,7 +1124,7 @@ bool ModelDisk::is_settled(const std::string& path) const {
     const FileSystem* const home = file_system_of(path);
     const Inode* const found = home == nullptr ? nullptr : home->find_seen(path);
     return found == nullptr
-           || (found->changes.empty() && (!found->diverged || found->seen == found->durable));
+           || (found->changes.empty() && (!found->diverged || found->seen == found->left));
 }
 
 bool ModelDisk::is_durable(
@@ -1215,9 +1134,10 @@ bool ModelDisk::is_durable(
     if (found == nullptr || offset < 0) {
         return false;
     }
-    const std::string_view durable = found->durable;
+    const std::string durable = found->durable();
     const auto start = static_cast<std::size_t>(offset);
-    return start <= durable.size() && durable.substr(start, bytes.size()) == bytes;
+    return start <= durable.size()
+           && std::string_view(durable).substr(start, bytes.size()) == bytes;
 }
 
 }  // namespace relay::tests

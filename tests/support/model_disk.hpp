@@ -151,6 +151,12 @@ public:
     [[nodiscard]] std::optional<std::string> seen(const std::string& path) const;
     [[nodiscard]] std::optional<std::string> durable(const std::string& path) const;
 
+    // The same without a copy, until the next change: of a regular file, and of all below a directory by
+    // their path from there, a link with its bare target.
+    [[nodiscard]] std::optional<std::string_view> peek(const std::string& path) const;
+    [[nodiscard]] std::map<std::string, std::string_view, std::less<>>
+    peek_files(const std::string& path) const;
+
     // Everything below a directory by absolute path; a directory is "" under a name that ends in '/'.
     [[nodiscard]] std::map<std::string, std::string> seen_tree(const std::string& path) const;
     // The names in a directory.

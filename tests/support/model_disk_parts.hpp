@@ -27,12 +27,13 @@ struct ModelDisk::Inode {
     };
     using Entries = std::vector<Entry>;  // sorted by name
 
-    // One write since the last sync. `from` is where its bytes start in `written`, or `none` for
-    // zeros.
+    // One write or change of size since the last sync, and how to undo it.
     struct Change {
         std::size_t offset = 0;
         std::size_t size = 0;
-        std::size_t from = none;
+        bool zeroes = false;             // what was cut off reads as zeros from then on
+        std::size_t size_before = 0;     // of the file
+        std::size_t overwritten_at = 0;  // where the bytes that were there begin in `overwritten`
     };
 
     Inode(FileSystem& home_system, std::uint64_t inode_number, recorder::FileKind file_kind)
@@ -53,8 +54,12 @@ struct ModelDisk::Inode {
         return inode == this;
     }
 
+    void undo(const Change& change, std::string& content) const;
+    void forget_changes();
     void put(std::size_t offset, std::string_view bytes);
     void set_size(std::size_t size);
+    // What a power loss would leave if nothing happened to reach the disk.
+    [[nodiscard]] std::string durable() const;
     void make_durable();
     void fail_writeback();
     void lose_power(Random& random);
@@ -71,13 +76,14 @@ struct ModelDisk::Inode {
         0;  // its bytes count against the capacity in this FileSystem::charge_epoch
 
     std::string seen;  // of a link: the target, which is durable with its name
-    std::string durable;
     std::vector<Change> changes;
-    std::string written;
+    std::string overwritten;
     std::vector<std::size_t> sizes;  // that were seen since the last sync
     std::size_t dirty_slot = none;   // in FileSystem::dirty
     std::uint64_t writeback_errors = 0;
-    bool diverged = false;  // a sync was refused: seen and durable differ without a change
+    // A sync was refused: without its changes it is not what was seen at the last sync, but this.
+    bool diverged = false;
+    std::string left;
 
     Entries entries;
     Entries durable_entries;
