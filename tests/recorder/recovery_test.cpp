@@ -61,21 +61,15 @@ public:
         files_.reset();
     }
 
-    [[nodiscard]] SessionOracle::Files found() const {
-        SessionOracle::Files files;
+    [[nodiscard]] SessionOracle::Found found() const {
         const std::string root = RecorderWorld::root(1, "/one");
-        for (auto& [path, content] : world.disk.seen_tree("/one")) {
-            if (path.starts_with(root) && path.back() != '/') {
-                files.emplace(path.substr(root.size()), content);
-            }
-        }
-        return files;
+        return world.disk.peek_files(root.substr(0, root.size() - 1));
     }
 
     // What stays true after every recovery.
     void check(const recorder::RecoveryReport& report) {
         REQUIRE(report.damaged_copy.empty());
-        const SessionOracle::Files files = found();
+        const SessionOracle::Found files = found();
         if (files.empty()) {
             REQUIRE(oracle.acked() == 0);
             return;

@@ -4,6 +4,7 @@
 #include "layout/journal_change.hpp"
 #include "layout/session_paths.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -20,6 +21,7 @@ namespace relay::tests {
 class SessionOracle {
 public:
     using Files = std::map<std::string, std::string, std::less<>>;
+    using Found = std::map<std::string, std::string_view, std::less<>>;
     static constexpr std::int64_t any_seq = -1;
 
     // The number of the change, counted from 1.
@@ -61,21 +63,26 @@ public:
     // The greatest n such that `found` is the outcome of the first n changes; with a seq, of those that end
     // with this number of the client. None when there is no such n, or only smaller ones than were acknowledged.
     [[nodiscard]] std::optional<std::size_t>
-    match(const Files& found, const std::set<std::string, std::less<>>& besides, std::int64_t seq) {
+    match(const Found& found, const std::set<std::string, std::less<>>& besides, std::int64_t seq) {
         while (folded_ < acked_) {
             fold(changes_[folded_++].bytes, base_);
         }
-        Files expected = base_;
         std::optional<std::size_t> best;
-        for (std::size_t count = folded_;; ++count) {
+        const bool has_seq = seq == any_seq || seq_after(folded_) == seq;
+        if (has_seq && same(base_, found, besides)) {
+            best = folded_;
+        }
+        if (folded_ == changes_.size()) {
+            return best;
+        }
+        Files expected = base_;
+        for (std::size_t count = folded_; count < changes_.size();) {
+            fold(changes_[count++].bytes, expected);
             if (same(expected, found, besides) && (seq == any_seq || seq_after(count) == seq)) {
                 best = count;
             }
-            if (count == changes_.size()) {
-                return best;
-            }
-            fold(changes_[count].bytes, expected);
         }
+        return best;
     }
 
     // The outcome of everything submitted.
@@ -90,7 +97,7 @@ public:
     // For a message: the first file in which both differ.
     [[nodiscard]] static std::string difference(
         const Files& expected,
-        const Files& found,
+        const Found& found,
         const std::set<std::string, std::less<>>& besides) {
         for (const auto& [name, content] : expected) {
             const auto other = found.find(name);
@@ -102,8 +109,9 @@ public:
             }
             if (other->second != content) {
                 return name + " has " + std::to_string(other->second.size()) + " bytes, expected "
-                       + std::to_string(content.size()) + "\n  found:    "
-                       + other->second.substr(0, 1500) + "\n  expected: " + content.substr(0, 1500);
+                       + std::to_string(content.size())
+                       + "\n  found:    " + std::string(other->second.substr(0, 1500))
+                       + "\n  expected: " + content.substr(0, 1500);
             }
         }
         for (const auto& [name, content] : found) {
@@ -124,10 +132,17 @@ private:
 
     static bool same(
         const Files& expected,
-        const Files& found,
+        const Found& found,
         const std::set<std::string, std::less<>>& besides) {
         if (besides.empty()) {
-            return expected == found;
+            return std::equal(
+                expected.begin(),
+                expected.end(),
+                found.begin(),
+                found.end(),
+                [](const auto& left, const auto& right) {
+                    return left.first == right.first && left.second == right.second;
+                });
         }
         return difference(expected, found, besides) == "nothing";
     }
@@ -143,21 +158,24 @@ private:
     }
 
     static void apply(const layout::Effect& effect, Files& files) {
-        const std::string name(effect.name);
+        const auto content_of = [&files, &effect]() -> std::string& {
+            const auto known = files.find(effect.name);
+            return known != files.end() ? known->second : files[std::string(effect.name)];
+        };
         switch (effect.kind) {
         case layout::EffectKind::append: {
-            std::string& content = files[name];
+            std::string& content = content_of();
             const auto offset = static_cast<std::size_t>(effect.offset);
-            content.resize(std::max(content.size(), offset + effect.data.size()), '\0');
+            content.resize(std::max(content.size(), offset), '\0');
             content.replace(offset, effect.data.size(), effect.data);
             return;
         }
         case layout::EffectKind::replace:
         case layout::EffectKind::replace_synced:
-            files[name] = effect.data;
+            content_of() = effect.data;
             return;
         case layout::EffectKind::remove:
-            files.erase(name);
+            files.erase(std::string(effect.name));
             return;
         case layout::EffectKind::claim:
         case layout::EffectKind::link_latest:

@@ -395,7 +395,7 @@ void Simulation::World::final_checks() {
         if (client.deleted || !client.exists || !failure_.empty()) {
             continue;
         }
-        const SessionOracle::Files files = files_of(client);
+        const SessionOracle::Found files = files_of(client);
         if (client.oracle.match(files, client.meddled, SessionOracle::any_seq)
             != client.oracle.submitted()) {
             fail(

@@ -142,12 +142,12 @@ private:
     void watch(Op op, const std::string& mount_point);
     void check_batches_are_durable();
     void check_documents();
-    void check_sealed_turns(const Client& client, const SessionOracle::Files& found);
+    void check_sealed_turns(const Client& client, const SessionOracle::Found& found);
     void check_visible(const Client& client, std::size_t number);
     void check_streams(const Client& client);
     void check_journal_size();
     [[nodiscard]] bool all_volumes_well() const;
-    [[nodiscard]] SessionOracle::Files files_of(const Client& client) const;
+    [[nodiscard]] SessionOracle::Found files_of(const Client& client) const;
     void say(const std::string& what) const;
     [[nodiscard]] bool running() const { return failure_.empty() && disk_.has_power(); }
 

@@ -27,9 +27,9 @@ void Simulation::World::check_batches_are_durable() {
         if (disk_.is_settled(path)) {
             continue;
         }
-        const std::string seen = disk_.seen(path).value_or("");
+        const std::string_view seen = disk_.peek(path).value_or("");
         for (std::size_t offset = 0; offset < seen.size(); offset += layout::journal_block_bytes) {
-            const std::string_view bytes = std::string_view(seen).substr(offset);
+            const std::string_view bytes = seen.substr(offset);
             const auto batch = layout::decode_batch(bytes);
             if (!batch.ok() || batch.value().lsn > pipeline_->durable_lsn()) {
                 continue;
@@ -50,7 +50,7 @@ void Simulation::World::check_documents() {
         if (client.deleted || !failure_.empty()) {
             continue;
         }
-        const SessionOracle::Files files = files_of(client);
+        const SessionOracle::Found files = files_of(client);
         for (const auto& [name, content] : files) {
             const bool document =
                 name == "meta.json" || name == "resume.json" || name.ends_with("-state.json");
@@ -58,7 +58,8 @@ void Simulation::World::check_documents() {
                 && !client.oracle.knows_version(name, content)) {
                 fail(
                     "after a power loss " + client.root + name
-                    + " is no version that was ever written: '" + content.substr(0, 200) + "'");
+                    + " is no version that was ever written: '"
+                    + std::string(content.substr(0, 200)) + "'");
             }
         }
         if (client.meddled.empty() && !writeback_failed_) {
@@ -69,18 +70,21 @@ void Simulation::World::check_documents() {
 
 // A turn with a seal is complete without recovery.
 void Simulation::World::check_sealed_turns(
-    const Client& client, const SessionOracle::Files& found) {
-    const SessionOracle::Files expected = client.oracle.outcome();
+    const Client& client, const SessionOracle::Found& found) {
+    std::optional<SessionOracle::Files> expected;
     for (const auto& [name, content] : found) {
         if (!name.ends_with("-state.json")) {
             continue;
         }
+        if (!expected) {
+            expected = client.oracle.outcome();
+        }
         const std::string stem =
             name.substr(0, name.size() - std::string_view("state.json").size());
         for (const char* const part : {"prompt.md", "output.md", "stderr.log", "diff.patch"}) {
-            const auto wanted = expected.find(stem + part);
+            const auto wanted = expected->find(stem + part);
             const auto present = found.find(stem + part);
-            if (wanted != expected.end()
+            if (wanted != expected->end()
                 && (present == found.end() || present->second != wanted->second)) {
                 fail(
                     "after a power loss the sealed " + client.root + stem + part
@@ -99,11 +103,10 @@ void Simulation::World::check_visible(const Client& client, std::size_t number) 
     layout::EffectReader effects(*change);
     while (const auto effect = effects.next()) {
         if (effect->kind == layout::EffectKind::append && !effect->data.empty()) {
-            const std::string seen =
-                disk_.seen(client.root + std::string(effect->name)).value_or("");
+            const std::string_view seen =
+                disk_.peek(client.root + std::string(effect->name)).value_or("");
             if (seen.size() < static_cast<std::size_t>(effect->offset)
-                || !std::string_view(seen)
-                        .substr(static_cast<std::size_t>(effect->offset))
+                || !seen.substr(static_cast<std::size_t>(effect->offset))
                         .starts_with(effect->data)) {
                 fail(
                     "acknowledged as visible and not to be seen: " + client.root
@@ -114,13 +117,28 @@ void Simulation::World::check_visible(const Client& client, std::size_t number) 
     }
 }
 
+namespace {
+
+// How often the text stands there in quotes.
+int quoted_in(std::string_view where, std::string_view text) {
+    int count = 0;
+    for (std::size_t at = where.find(text, 1); at != std::string_view::npos;
+         at = where.find(text, at + 1)) {
+        const std::size_t end = at + text.size();
+        count += where[at - 1] == '"' && end < where.size() && where[end] == '"' ? 1 : 0;
+    }
+    return count;
+}
+
+}  // namespace
+
 // What the client itself knows: each event once, in order, in its turn's file.
 void Simulation::World::check_streams(const Client& client) {
     if (!client.numbered || !client.meddled.empty()) {
         return;
     }
     std::map<std::string, std::string> streams;
-    const std::string timeline = disk_.seen(client.root + "events.jsonl").value_or("");
+    const std::string_view timeline = disk_.peek(client.root + "events.jsonl").value_or("");
     std::int64_t turn = 0;
     for (const Sent& sent : client.sent) {
         if (sent.kind == Sent::Kind::turn) {
@@ -132,15 +150,13 @@ void Simulation::World::check_streams(const Client& client) {
         } else if (sent.kind == Sent::Kind::stderr_log) {
             streams[layout::stderr_file(turn)] += sent.text;
         } else if (sent.kind == Sent::Kind::note || sent.kind == Sent::Kind::tool) {
-            const std::string quoted = "\"" + sent.text + "\"";
-            const std::size_t at = timeline.find(quoted);
-            if (at == std::string::npos || timeline.find(quoted, at + 1) != std::string::npos) {
+            if (quoted_in(timeline, sent.text) != 1) {
                 fail("an event is not exactly once in the timeline of " + client.root);
             }
         }
     }
     for (const auto& [name, expected] : streams) {
-        if (disk_.seen(client.root + name) != expected) {
+        if (disk_.peek(client.root + name) != expected) {
             fail("in the end " + client.root + name + " is not what its client sent");
         }
     }

@@ -6,6 +6,12 @@
 
 namespace relay::tests {
 
+namespace {
+
+constexpr std::size_t text_bytes_max = 9'000;
+
+}  // namespace
+
 std::string Simulation::World::text_for(const Client& client, std::size_t size_max) {
     const auto index = static_cast<std::size_t>(&client - clients_.data());
     std::string text = "<s" + std::to_string(index) + ":" + std::to_string(++counter_) + ">";
@@ -13,8 +19,16 @@ std::string Simulation::World::text_for(const Client& client, std::size_t size_m
     if (size == 0) {
         size = random_.below(random_.chance(8) ? size_max : 200);
     }
-    while (text.size() < size) {
-        text += static_cast<char>('a' + (counter_ + text.size()) % 26);
+    // The alphabet over and over, from a letter on that the number decides.
+    static const std::string letters = [] {
+        std::string made;
+        while (made.size() < text_bytes_max + 26) {
+            made += "abcdefghijklmnopqrstuvwxyz";
+        }
+        return made;
+    }();
+    if (text.size() < size) {
+        text.append(letters, (counter_ + text.size()) % 26, size - text.size());
     }
     return text;
 }
@@ -49,7 +63,7 @@ Sent Simulation::World::invent(const Client& client) {
                     : draw < 97 ? Kind::checkpoint
                                 : Kind::end;
     }
-    sent.text = text_for(client, sent.kind == Kind::output ? 9'000 : 1'500);
+    sent.text = text_for(client, sent.kind == Kind::output ? text_bytes_max : 1'500);
     return sent;
 }
 
@@ -127,8 +141,10 @@ void Simulation::World::send(Client& client) {
         fail("an event that was not recorded was taken for a duplicate");
         return;
     }
-    say("client " + std::to_string(&client - clients_.data()) + " sends "
-        + std::to_string(static_cast<int>(sent.kind)) + " as " + std::to_string(client.next));
+    if (options_.verbose) {
+        say("client " + std::to_string(&client - clients_.data()) + " sends "
+            + std::to_string(static_cast<int>(sent.kind)) + " as " + std::to_string(client.next));
+    }
     take(client, std::move(step));
 }
 

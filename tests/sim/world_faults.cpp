@@ -68,7 +68,7 @@ void Simulation::World::disturb() {
         const Client& client = clients_[random_.below(clients_.size())];
         const std::string path =
             client.root + (random_.chance(2) ? "events.jsonl" : "turns/001-output.md");
-        if (disk_.seen(path)) {
+        if (disk_.peek(path)) {
             disk_.fail_writeback(path);
             writeback_failed_ = true;
             say("write-back of " + path + " fails");
@@ -137,7 +137,7 @@ void Simulation::World::disturb_journal() {
 
 void Simulation::World::meddle() {
     Client& client = clients_[random_.below(clients_.size())];
-    if (client.deleted || !disk_.seen(client.root + "meta.json")) {
+    if (client.deleted || !disk_.peek(client.root + "meta.json")) {
         return;
     }
     ++counts.faults;
@@ -149,7 +149,7 @@ void Simulation::World::meddle() {
     }
     const char* const names[] = {"turns/001-output.md", "meta.json", "events.jsonl"};
     const std::string name = names[random_.below(3)];
-    if (!disk_.seen(client.root + name)) {
+    if (!disk_.peek(client.root + name)) {
         return;
     }
     say("the user edits " + client.root + name);

@@ -103,7 +103,7 @@ void Simulation::World::recover_once_more() {
         const std::map<std::string, std::string> after = disk_.seen_tree(session_mounts[index]);
         if (before[index] != after) {
             const SessionOracle::Files expected(before[index].begin(), before[index].end());
-            const SessionOracle::Files found(after.begin(), after.end());
+            const SessionOracle::Found found(after.begin(), after.end());
             fail("the second recovery changed " + SessionOracle::difference(expected, found, {}));
         }
     }
@@ -135,14 +135,8 @@ void Simulation::World::recover() {
     }
 }
 
-SessionOracle::Files Simulation::World::files_of(const Client& client) const {
-    SessionOracle::Files files;
-    for (auto& [path, content] : disk_.seen_tree(client.root.substr(0, client.root.size() - 1))) {
-        if (path.back() != '/') {
-            files.emplace(path.substr(client.root.size()), content);
-        }
-    }
-    return files;
+SessionOracle::Found Simulation::World::files_of(const Client& client) const {
+    return disk_.peek_files(client.root.substr(0, client.root.size() - 1));
 }
 
 void Simulation::World::continue_from(Client& client, std::size_t count) {
@@ -169,7 +163,7 @@ void Simulation::World::resume_client(Client& client, recorder::RecoveryReport& 
             return recovered.files->id == client.id;
         });
     const bool known = found != report.sessions.end();
-    const SessionOracle::Files files = files_of(client);
+    const SessionOracle::Found files = files_of(client);
     if (files.empty() && !known) {
         if (client.oracle.acked() > 0) {
             fail("an acknowledged session is not there after recovery");
@@ -194,8 +188,10 @@ void Simulation::World::resume_client(Client& client, recorder::RecoveryReport& 
             + SessionOracle::difference(client.oracle.outcome(), files, client.meddled));
         return;
     }
-    say(client.root + " goes on from change " + std::to_string(*count)
-        + (known ? "" : ", not known to recovery"));
+    if (options_.verbose) {
+        say(client.root + " goes on from change " + std::to_string(*count)
+            + (known ? "" : ", not known to recovery"));
+    }
     continue_from(client, *count);
     client.let_go = !known;
     if (known) {
