@@ -30,7 +30,7 @@ struct AgentLaunch {
 };
 
 // What the agent writes, after the user has seen it. Each is called by a thread of its own; `error` only for
-// what can be told apart.
+// what can be told apart. Empty ones are not called, and cost the agent less.
 struct AgentListener {
     std::function<void(std::string_view bytes)> output;
     std::function<void(std::string_view bytes)> error;

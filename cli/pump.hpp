@@ -28,7 +28,7 @@ public:
     using Listener = std::function<void(std::string_view bytes)>;
 
     // `source` is non-blocking; it, the descriptor `target`, the event `agent_gone`, which becomes readable when the
-    // agent has ended, and the listener outlive this object. When the user's reader goes away, `source` is closed.
+    // agent has ended, and the listener, which may be empty, outlive this object. When the user's reader goes away, `source` is closed.
     Pump(Descriptor& source, int target, int agent_gone, const Listener& listener)
         : source_(source), target_(target), agent_gone_(agent_gone), listener_(listener) {}
     Pump(const Pump&) = delete;
@@ -51,6 +51,7 @@ private:
     [[nodiscard]] Progress step();
     [[nodiscard]] Progress copy();
     [[nodiscard]] Progress move();
+    [[nodiscard]] Progress move_unseen();
     [[nodiscard]] bool pass_on(std::string_view bytes);
     [[nodiscard]] bool move_on(std::size_t bytes);
     [[nodiscard]] bool lose_reader();

@@ -282,11 +282,15 @@ Result<AgentEnd> Run::turn(const std::optional<std::string>& prompt, bool is_las
     }
     const std::unique_ptr<Adapter> adapter =
         make_adapter(assignment_.format, *sink, {agent.value().has_terminal(), options_.raw});
-    const AgentListener listener{
-        [&adapter](std::string_view bytes) { adapter->output(bytes); },
-        [&adapter](std::string_view bytes) {
+    AgentListener listener;
+    if (recording_) {
+        listener.output = [&adapter](std::string_view bytes) {
+            adapter->output(bytes);
+        };
+        listener.error = [&adapter](std::string_view bytes) {
             adapter->error(bytes);
-        }};
+        };
+    }
     const AgentEnd end = agent.value().attend(
         mail_,
         listener,

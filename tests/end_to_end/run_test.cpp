@@ -366,6 +366,17 @@ TEST_CASE("an agent that cannot be recorded for want of a place runs all the sam
     CHECK(home.daemons().empty());
 }
 
+TEST_CASE(
+    "an unrecorded agent's bytes go through at its reader's pace and its reader's end is its own") {
+    const RelayHome home;
+    const std::string pour = "agent-relay run --no-session -- sh -c 'seq 400000; echo $? >&2'";
+    const ProgramEnd slow = home.shell(pour + " 2>/dev/null | (sleep 0.3; md5sum)");
+    CHECK(slow.out == home.shell("seq 400000 | md5sum").out);
+    const ProgramEnd gone = home.shell("trap '' PIPE; " + pour + " | head -1");
+    CHECK(gone.out == "1\n");
+    CHECK_MESSAGE(gone.err.find("0\n") != 0, gone.err);  // seq could not write
+}
+
 TEST_CASE("run without a session records nothing and starts nothing") {
     const RelayHome home;
     const ProgramEnd end =
