@@ -6,6 +6,7 @@
 #include "layout/store.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,10 +32,16 @@ struct CheckupPlaces {
 
 struct DaemonCheckup {
     bool answers = false;
+    std::int64_t pid = 0;  // 0: unknown
     std::vector<CheckupFinding> findings;
 };
 // Does it answer, is it of this version, does it say that something is wrong, who may reach its socket?
 [[nodiscard]] DaemonCheckup check_daemon(const CheckupPlaces& places, std::string_view version);
+
+// The units of the user's systemd, and whether the daemon that answers (0: none) is theirs. Nothing where there is no
+// such manager, or where another socket than theirs is used.
+[[nodiscard]] std::vector<CheckupFinding> check_systemd(
+    const CheckupPlaces& places, const layout::Environment& environment, std::int64_t daemon_pid);
 
 // State directory and journal: permissions, file system, size, what was left over, undelivered events.
 [[nodiscard]] std::vector<CheckupFinding> check_state(const CheckupPlaces& places);

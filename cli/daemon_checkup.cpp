@@ -121,6 +121,9 @@ DaemonCheckup check_daemon(const CheckupPlaces& places, std::string_view version
              "agent-relay daemon restart"});
     } else {
         checkup.answers = true;
+        const auto pid = status.find("pid");
+        checkup.pid =
+            pid != status.end() && pid->is_number_integer() ? pid->get<std::int64_t>() : 0;
         checkup.findings.push_back(
             {std::string(daemon_check),
              "answers at " + places.socket + " (pid " + status.value("pid", json(0)).dump() + ")",

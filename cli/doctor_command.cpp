@@ -29,8 +29,8 @@ examples:
   agent-relay doctor
   agent-relay doctor --json | jq -r 'select(.ok | not) | .mend'       the commands that mend what was found
 
-Looks at the configuration, the daemon and its version, the socket, who may read what was recorded, what the disks
-below journal and stores promise, the journal, disks that refuse to take events, sessions that are active though nobody
+Looks at the configuration, the daemon and its version, the socket, the units of systemd where there are any, who may
+read what was recorded, what the disks below journal and stores promise, the journal, disks that refuse to take events, sessions that are active though nobody
 records them, events that wait to be delivered, leftover files, and stores that are no longer there. Needs no
 daemon, starts none, and changes nothing.
 
@@ -123,6 +123,7 @@ std::vector<CheckupFinding> examine(
         user, local.ok() ? local.value().settings : layout::Settings(), line, surroundings);
     DaemonCheckup daemon = check_daemon(places, layout::program_version());
     add(findings, std::move(daemon.findings));
+    add(findings, check_systemd(places, surroundings.environment, daemon.pid));
     add(findings, check_state(places));
     add(findings, check_stores(places, daemon.answers));
     return findings;

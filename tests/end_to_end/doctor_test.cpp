@@ -218,5 +218,30 @@ TEST_CASE("a daemon of another version is found") {
     CHECK(end.out.find("df -h '/x y'") != std::string::npos);
 }
 
+TEST_CASE("the units of systemd are looked at where a manager runs and nowhere else") {
+    const RelayHome home;
+    write_text(
+        home.root() + "/bin/systemctl",
+        "#!/bin/sh\n"
+        "[ \"$1 $2\" = '--user show' ] || exit 1\n"
+        "printf 'Id=agent-relayd.socket\\nLoadState=loaded\\nActiveState=inactive\\n'\n"
+        "printf 'UnitFileState=enabled\\nResult=success\\n\\n'\n"
+        "printf 'Id=agent-relayd.service\\nLoadState=loaded\\nActiveState=inactive\\n'\n");
+    REQUIRE(::chmod((home.root() + "/bin/systemctl").c_str(), 0700) == 0);
+    const std::string look = "XDG_RUNTIME_DIR=" + home.root() + "/run agent-relay doctor --json";
+    REQUIRE(home.shell("mkdir -m 0700 ../run ../run/systemd").status == 0);
+    CHECK(home.shell(look).out.find("\"systemd\"") == std::string::npos);
+    write_text(home.root() + "/run/systemd/private", "");
+    const std::string found = home.shell(look).out;
+    CHECK_MESSAGE(
+        found.find("agent-relayd.socket is enabled and does not listen") != std::string::npos,
+        found);
+    CHECK(
+        found.find("\"mend\":\"systemctl --user start agent-relayd.socket\"") != std::string::npos);
+    CHECK(
+        home.shell(look + " --socket /elsewhere.sock").out.find("\"systemd\"")
+        == std::string::npos);
+}
+
 }  // namespace
 }  // namespace relay::tests
