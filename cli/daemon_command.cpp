@@ -3,6 +3,7 @@
 #include "cli/command_line.hpp"
 #include "cli/daemon_process.hpp"
 #include "cli/prometheus_text.hpp"
+#include "cli/status_text.hpp"
 #include "cli/terminal_text.hpp"
 
 #include <nlohmann/json.hpp>
@@ -287,21 +288,6 @@ ExitCode stop(const std::string& socket, Outcome& outcome, const Surroundings& s
     return ExitCode::ok;
 }
 
-void print_status(const Running& running, const std::string& socket, std::ostream& out) {
-    out << "agent-relayd is running" << described(running) << " at " << harmless(socket) << '\n';
-    constexpr std::size_t column = 24;
-    for (const auto& [key, value] : running.status.items()) {
-        if (key == "type" || key == "id" || key == "pid") {
-            continue;
-        }
-        std::string label = harmless(key);
-        std::replace(label.begin(), label.end(), '_', ' ');
-        label.append(column - std::min(column, label.size()), ' ');
-        const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-        out << "  " << label << ' ' << harmless(text) << '\n';
-    }
-}
-
 ExitCode
 status(const CommandLine& line, const std::string& socket, const Surroundings& surroundings) {
     const Result<Running> running = find_running(socket, answer_timeout);
@@ -315,7 +301,9 @@ status(const CommandLine& line, const std::string& socket, const Surroundings& s
         const std::string& answer = running.value().answer;
         surroundings.out << (surroundings.out_is_terminal ? harmless_json(answer) : answer) << '\n';
     } else {
-        print_status(running.value(), socket, surroundings.out);
+        surroundings.out << "agent-relayd is running" << described(running.value()) << " at "
+                         << harmless(socket) << '\n'
+                         << status_text(running.value().status);
     }
     return ExitCode::ok;
 }
