@@ -242,6 +242,11 @@ std::string counted(std::int64_t count, std::string_view noun) {
     return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
 }
 
+std::string exit_text(std::int64_t status, std::string_view error) {
+    const std::string number = std::to_string(status);
+    return error.ends_with("exit status " + number) ? "" : "exit " + number;
+}
+
 std::string clock_text(Timestamp at) {
     return local_text(at);
 }

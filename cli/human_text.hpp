@@ -28,6 +28,9 @@ namespace relay::cli {
 // "1 turn", "2 turns".
 [[nodiscard]] std::string counted(std::int64_t count, std::string_view noun);
 
+// "exit 3"; empty when the sentence `error` names the status itself.
+[[nodiscard]] std::string exit_text(std::int64_t status, std::string_view error);
+
 // "2026-11-16 11:38:00", in local time.
 [[nodiscard]] std::string clock_text(layout::Timestamp at);
 // "2026-11-16", in local time.

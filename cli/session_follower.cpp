@@ -92,7 +92,7 @@ std::string end_said(const Json& line) {
         append_part(said, cost_text(cost->get<double>()));
     }
     if (const auto code = line.find("exit_code"); code != line.end() && code->is_number_integer()) {
-        append_part(said, "exit " + dumped(*code));
+        append_part(said, exit_text(code->get<std::int64_t>(), text_member(line, "error")));
     }
     append_part(said, text_member(line, "error"));
     return said;

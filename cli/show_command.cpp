@@ -270,12 +270,13 @@ void show_facts(const Shown& shown, TextFlow& flow) {
     flow.say(meta.name ? *meta.name + " (" + meta.slug + ")" : meta.slug, Tone::bold);
     fact("id", meta.id.text());
     fact("agent", meta.agent + (meta.model ? ", " + *meta.model : ""));
+    const std::string exit =
+        meta.exit_code ? exit_text(*meta.exit_code, meta.error.value_or("")) : "";
     fact(
         "status",
         std::string(layout::name_of(meta.status))
             + (meta.checkpoint_reason ? ": " + *meta.checkpoint_reason : "")
-            + (meta.error ? ": " + *meta.error : "")
-            + (meta.exit_code ? ", exit " + std::to_string(*meta.exit_code) : ""));
+            + (meta.error ? ": " + *meta.error : "") + (exit.empty() ? "" : ", " + exit));
     fact(
         "time",
         clock_text(meta.started_at) + ", "

@@ -117,3 +117,10 @@ TEST_CASE("columns are those of a terminal and a cut leaves room for its mark") 
     CHECK(cut_to_columns("日本語", 4) == "日…");
     CHECK(cut_to_columns("e\u0301e\u0301", 1) == "…");
 }
+
+TEST_CASE("an exit status is told once whoever tells it") {
+    CHECK(relay::cli::exit_text(3, "") == "exit 3");
+    CHECK(relay::cli::exit_text(3, "it ran out of memory") == "exit 3");
+    CHECK(relay::cli::exit_text(3, "the agent ended with exit status 3").empty());
+    CHECK(relay::cli::exit_text(3, "the agent ended with exit status 13") == "exit 3");
+}

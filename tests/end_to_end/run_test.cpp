@@ -309,7 +309,7 @@ TEST_CASE("run tells what it records when it is asked to") {
     CHECK(says(end.err, "decision: use [2Jsqlite\n"));
     CHECK_FALSE(says(end.err, "\x1b"));
     CHECK(says(end.err, "── turn 1 failed, exit 3\n"));
-    CHECK(says(end.err, "── ended: exit 3, the agent ended with exit status 3\n"));
+    CHECK(says(end.err, "── ended: the agent ended with exit status 3\n"));
     end = home.shell("AGENT_RELAY_DEFAULT__WATCH=true agent-relay run -- true");
     CHECK(says(end.err, "── turn 1 completed"));
     CHECK(home.shell("agent-relay run -- true").err.empty());
