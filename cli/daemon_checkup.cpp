@@ -71,7 +71,10 @@ void check_troubles(const json& status, std::vector<CheckupFinding>& findings) {
     }
     if (well == volumes.size()) {
         findings.push_back(
-            {"volume", "all " + std::to_string(well) + " in use take what they are given", ""});
+            {"volume",
+             well == 1 ? "the one in use takes what it is given"
+                       : "all " + std::to_string(well) + " in use take what they are given",
+             ""});
     }
 }
 

@@ -403,7 +403,10 @@ ExitCode run_agent(
     }
     if (!config.ok()) {
         // A command needs nothing of it; it goes where the daemon puts it.
-        static_cast<void>(complain(surroundings, ExitCode::ok, config.error().context));
+        static_cast<void>(complain(
+            surroundings,
+            ExitCode::ok,
+            config.error().context + "; this command runs as if nothing were configured"));
         config = RunConfig{};
     }
     Result<RunAssignment> assignment = assign_run(options, config.value(), std::move(earlier));

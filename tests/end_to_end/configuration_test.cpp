@@ -208,5 +208,16 @@ TEST_CASE("a repository chooses the store of its sessions") {
     CHECK_FALSE(says(end.out, "\n.agent-relay/"));
 }
 
+TEST_CASE("a command runs past a configuration that cannot be understood and says so") {
+    const RelayHome home;
+    configure_repository(home, "[default]\nagnt = \"x\"\n");
+    const ProgramEnd end = home.shell("agent-relay run -- echo ran");
+    CHECK(end.status == 0);
+    CHECK(end.out == "ran\n");
+    CHECK_MESSAGE(says(end.err, "config.toml:2:1: unknown key"), end.err);
+    CHECK(says(end.err, "this command runs as if nothing were configured"));
+    CHECK(home.session().text("turns/001-output.md") == "ran\n");
+}
+
 }  // namespace
 }  // namespace relay::tests
