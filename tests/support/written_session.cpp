@@ -82,6 +82,22 @@ void add_turn(Timeline& timeline, std::int64_t number, const WrittenTurn& turn) 
     }
 }
 
+// Three made-up words of a vocabulary of some ten thousand, so that an index of them is like one of real text.
+std::string words_of(std::uint64_t seed) {
+    constexpr std::array<std::string_view, 22> syllables{
+        "ba", "cor", "de",  "fil", "gu",  "har", "in",  "jo", "ket", "lo", "mar",
+        "ne", "or",  "pas", "qui", "ret", "sta", "tro", "un", "vel", "wi", "xe"};
+    std::string words;
+    for (int word = 0; word < 3; ++word) {
+        words += ' ';
+        for (int syllable = 0; syllable < 3; ++syllable) {
+            seed = seed * 6364136223846793005U + 1442695040888963407U;
+            words += syllables[(seed >> 33U) % syllables.size()];
+        }
+    }
+    return words;
+}
+
 }  // namespace
 
 layout::Meta example_meta(std::int64_t number) {
@@ -192,15 +208,22 @@ void compress_file(const std::string& path) {
 }
 
 void write_many_sessions(
-    const std::string& sessions_directory, std::int64_t count, std::size_t output_bytes) {
+    const std::string& sessions_directory,
+    std::int64_t count,
+    std::size_t output_bytes,
+    std::size_t turns) {
     for (std::int64_t number = 1; number <= count; ++number) {
-        WrittenTurn turn;
-        turn.prompt = *example_meta(number).objective;
-        for (std::size_t line = 1; turn.output.size() < output_bytes; ++line) {
-            turn.output += "line " + std::to_string(line) + " of session " + std::to_string(number)
-                           + ": the quick brown fox jumps over the lazy dog\n";
+        std::vector<WrittenTurn> written(turns);
+        std::uint64_t seed = static_cast<std::uint64_t>(number) << 32U;
+        for (WrittenTurn& turn : written) {
+            turn.prompt = *example_meta(number).objective;
+            for (std::size_t line = 1; turn.output.size() < output_bytes; ++line) {
+                turn.output +=
+                    "line " + std::to_string(line) + " of session " + std::to_string(number)
+                    + ": the quick brown fox jumps over the lazy dog" + words_of(++seed) + "\n";
+            }
         }
-        static_cast<void>(write_session(sessions_directory, example_meta(number), {turn}));
+        static_cast<void>(write_session(sessions_directory, example_meta(number), written));
     }
 }
 

@@ -35,8 +35,11 @@ std::string write_session(
 // Replaces a file by what compression makes of it, `path` and ".zst".
 void compress_file(const std::string& path);
 
-// `count` sessions, example_meta(1) and on, each with one turn whose output has about `output_bytes`.
+// `count` sessions, example_meta(1) and on, each with turns whose outputs have about `output_bytes`.
 void write_many_sessions(
-    const std::string& sessions_directory, std::int64_t count, std::size_t output_bytes);
+    const std::string& sessions_directory,
+    std::int64_t count,
+    std::size_t output_bytes,
+    std::size_t turns = 1);
 
 }  // namespace relay::tests
