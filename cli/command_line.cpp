@@ -212,6 +212,7 @@ std::span<const Command> commands() {
         Command{"archive", "put sessions out of sight, and back", archive_help, archive_command},
         Command{"delete", "move sessions to the trash, and back", delete_help, delete_command},
         Command{"prune", "remove or compress old sessions by rules", prune_help, prune_command},
+        Command{"index", "what makes list and search fast", index_help, index_command},
         Command{"scrub", "overwrite a secret that was recorded", scrub_help, scrub_command},
         Command{"note", "say what should be known of the work", note_help, note_command},
         Command{"emit", "push one event from a shell script", emit_help, emit_command},

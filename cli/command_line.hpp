@@ -82,6 +82,7 @@ ExitCode complain_usage(
 [[nodiscard]] ExitCode export_command(const CommandLine& line, const Surroundings& surroundings);
 [[nodiscard]] ExitCode fork_command(const CommandLine& line, const Surroundings& surroundings);
 [[nodiscard]] ExitCode handoff_command(const CommandLine& line, const Surroundings& surroundings);
+[[nodiscard]] ExitCode index_command(const CommandLine& line, const Surroundings& surroundings);
 [[nodiscard]] ExitCode list_command(const CommandLine& line, const Surroundings& surroundings);
 [[nodiscard]] ExitCode log_command(const CommandLine& line, const Surroundings& surroundings);
 [[nodiscard]] ExitCode manual_command(const CommandLine& line, const Surroundings& surroundings);
@@ -112,6 +113,7 @@ extern const std::string_view emit_help;
 extern const std::string_view export_help;
 extern const std::string_view fork_help;
 extern const std::string_view handoff_help;
+extern const std::string_view index_help;
 extern const std::string_view list_help;
 extern const std::string_view log_help;
 extern const std::string_view metrics_help;

@@ -133,6 +133,8 @@ void offer_arguments(
         offer_commands(candidates);
     } else if (command == "daemon" && first) {
         offer_words("start|stop|restart|status", candidates);
+    } else if (command == "index" && first) {
+        offer_words("status|rebuild|remove", candidates);
     } else if (command == "log" && first) {
         offer_words("stream", candidates);
     } else if (command == "note" && first) {

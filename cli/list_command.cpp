@@ -173,10 +173,11 @@ ExitCode list_command(const CommandLine& line, const Surroundings& surroundings)
     request.wanted = [&filter](const Meta& meta) {
         return filter.admits(meta);
     };
-    SessionScan scan = scan_sessions(request);
-    if (limit && std::ssize(scan.sessions) > *limit) {
-        scan.sessions.resize(static_cast<std::size_t>(*limit));
+    if (limit) {
+        request.sessions_max = static_cast<std::size_t>(*limit);
     }
+    request.index_directory = index_directory(surroundings.environment);
+    const SessionScan scan = scan_sessions(request);
     if (line.json) {
         print_lines(scan, surroundings);
     } else if (scan.sessions.empty()) {
@@ -194,6 +195,11 @@ ExitCode list_command(const CommandLine& line, const Surroundings& surroundings)
             list_columns(with_repo), rows, look_at_screen(surroundings));
     }
     name_skipped(scan.skipped, surroundings);
+    surroundings.out.flush();  // nobody waits for what follows
+    leave_notes(
+        request.index_directory,
+        scan.notes,
+        scan.in_stores >= index_worthwhile ? IfMissing::make : IfMissing::leave);
     return ExitCode::ok;
 }
 

@@ -3,6 +3,7 @@
 #include "cli/daemon_talk.hpp"
 #include "cli/flag_table.hpp"
 #include "cli/human_text.hpp"
+#include "cli/index_notes.hpp"
 #include "cli/journal_settling.hpp"
 #include "cli/session_choice.hpp"
 #include "cli/session_scrub.hpp"
@@ -121,6 +122,20 @@ void print_text(
         << '\n';
 }
 
+// It holds what was recorded, too. Readers make it anew.
+void forget_in_index(const Surroundings& surroundings) {
+    const std::string cache_directory = index_directory(surroundings.environment);
+    const Status removed = cache_directory.empty() ? Status(layout::Done{})
+                                                   : remove_index(cache_directory, IfOpen::wait);
+    if (!removed.ok()) {
+        static_cast<void>(complain(
+            surroundings,
+            ExitCode::ok,
+            "the index \"" + index_path(cache_directory) + "\" may still hold what was scrubbed: "
+                + removed.error().context + "; remove it by hand"));
+    }
+}
+
 }  // namespace
 
 ExitCode scrub_command(const CommandLine& line, const Surroundings& surroundings) {
@@ -154,6 +169,9 @@ ExitCode scrub_command(const CommandLine& line, const Surroundings& surroundings
         const bool wrong = scrub.error().code == Errc::invalid;
         return complain(
             surroundings, wrong ? ExitCode::usage : ExitCode::failed, scrub.error().context);
+    }
+    if (!dry_run) {
+        forget_in_index(surroundings);
     }
     if (scrub.value().finished_earlier) {
         static_cast<void>(complain(

@@ -3,6 +3,7 @@
 #include "cli/flag_table.hpp"
 #include "cli/progress.hpp"
 #include "cli/screen.hpp"
+#include "cli/search_plan.hpp"
 #include "cli/session_choice.hpp"
 #include "cli/session_filter.hpp"
 #include "cli/session_scan.hpp"
@@ -108,11 +109,13 @@ class Search {
 public:
     Search(
         const std::vector<ScannedSession>& sessions,
+        const SearchPlan& plan,
         std::int64_t limit,
         bool json,
         const Surroundings& surroundings,
         Progress& progress)
         : sessions_(sessions),
+          plan_(plan),
           limit_(limit),
           json_(json),
           surroundings_(surroundings),
@@ -142,7 +145,9 @@ private:
     [[nodiscard]] Found
     look_through(const std::string& directory, const TextPattern& pattern) const {
         Found found;
-        const Result<std::vector<std::int64_t>> turns = layout::list_turns(directory);
+        const auto planned = plan_.turns.find(directory);
+        const Result<std::vector<std::int64_t>> turns =
+            planned == plan_.turns.end() ? layout::list_turns(directory) : planned->second;
         if (!turns.ok()) {
             found.fault = turns.error();
             return found;
@@ -225,6 +230,7 @@ private:
     }
 
     const std::vector<ScannedSession>& sessions_;
+    const SearchPlan& plan_;
     const std::int64_t limit_;
     const bool json_;
     const Surroundings& surroundings_;
@@ -255,8 +261,14 @@ ExitCode search_command(const CommandLine& line, const Surroundings& surrounding
     if (!directories.ok()) {
         return complain(surroundings, ExitCode::failed, directories.error().context);
     }
+    const std::string index = index_directory(surroundings.environment);
+    const SearchPlan plan = plan_search(
+        index, flags.regex ? std::vector<std::string>() : flags.words, directories.value());
     ScanRequest request;
     request.sessions_directories = directories.value();
+    request.list = [&plan](const std::string& directory) {
+        return plan.sessions.at(directory);
+    };
     request.wanted = [&flags](const Meta& meta) {
         return flags.filter.admits(meta);
     };
@@ -267,6 +279,7 @@ ExitCode search_command(const CommandLine& line, const Surroundings& surrounding
         Progress progress(surroundings, "searched", scan.sessions.size());
         Search search(
             scan.sessions,
+            plan,
             flags.limit.value_or(INT64_MAX),
             line.json,
             pages.surroundings(),
@@ -276,6 +289,8 @@ ExitCode search_command(const CommandLine& line, const Surroundings& surrounding
         scan.skipped.insert(scan.skipped.end(), search.skipped().begin(), search.skipped().end());
     }
     name_skipped(scan.skipped, surroundings);
+    surroundings.out.flush();  // nobody waits for what follows
+    note_unknown(index, plan);
     return printed > 0 ? ExitCode::ok : ExitCode::failed;
 }
 

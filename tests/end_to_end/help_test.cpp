@@ -35,7 +35,7 @@ TEST_CASE("the help of commands is as it was agreed on") {
          {"list",     "show",   "watch", "log",    "search",   "metrics", "tree",
           "verify",   "config", "trust", "doctor", "discover", "handoff", "resume",
           "continue", "fork",   "clone", "set",    "archive",  "delete",  "prune",
-          "export",   "run",    "note",  "emit",   "daemon",   "scrub"}) {
+          "export",   "run",    "note",  "emit",   "daemon",   "scrub",   "index"}) {
         const ProgramEnd end = say({command, "--help"});
         CHECK(end.status == 0);
         CHECK(end.err.empty());
@@ -96,6 +96,9 @@ TEST_CASE("mistakes are answered in the words that were agreed on") {
         {"prune"},
         {"prune", "--keep", "many"},
         {"prune", "--keep", "3"},
+        {"index", "melt"},
+        {"index", "rebuild", "remove"},
+        {"index"},
         {"export", "--format", "pdf"},
         {"export", "--format", "md"},
     };

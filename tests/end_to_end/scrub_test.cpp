@@ -85,14 +85,18 @@ TEST_CASE("a scrub overwrites every match in every file and the seals are whole 
     const std::string before =
         run_shell("cd '" + path + "' && find . -type f | sort | xargs sha256sum").out;
     const std::string scrub = "agent-relay scrub --store ../copy @latest ";
+    const std::string index = home.root() + "/relay/cache/index.sqlite";
+    CHECK(home.shell("agent-relay index rebuild --store ../copy").status == 0);
     const ProgramEnd dry = home.shell(scrub + "--dry-run --pattern 'hunter[0-9]-[a-z-]+'");
     CHECK(dry.status == 0);
+    CHECK(exists(index));
     CHECK(says(dry.out, "turns/001-output.md: 2\n"));
     CHECK(says(dry.out, "turns/002-output.md.zst: 1\n"));
     CHECK(run_shell("cd '" + path + "' && find . -type f | sort | xargs sha256sum").out == before);
     const ProgramEnd done = home.shell(scrub + "--pattern 'hunter[0-9]-[a-z-]+'");
     CHECK_MESSAGE(done.status == 0, done.err);
     check_scrubbed(path);
+    CHECK(!exists(index));
     CHECK(Json::parse(home.shell(scrub + "--json --pattern hunter2").out)["matches"] == 0);
     CHECK(says(home.shell("agent-relay show --store ../copy @latest:2 --output").out, masked));
 }
