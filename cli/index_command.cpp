@@ -5,12 +5,14 @@
 #include "cli/index_file.hpp"
 #include "cli/index_notes.hpp"
 #include "cli/index_rebuild.hpp"
+#include "cli/known_names.hpp"
 #include "cli/progress.hpp"
 #include "cli/session_choice.hpp"
 #include "cli/terminal_text.hpp"
 #include "layout/json_writer.hpp"
 #include "layout/session_reader.hpp"
 
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -96,10 +98,11 @@ find_stores(const std::string& also, const layout::Environment& environment) {
     }
     std::vector<IndexedStore> stores;
     for (const std::string& directory : directories) {
+        const std::optional<FileStamp> stamp = names_stamp(directory);
         Result<std::vector<layout::Ulid>> ids = layout::list_sessions(directory);
-        // Readers name a store that cannot be read.
-        stores.push_back(
-            {directory, ids.ok() ? std::move(ids.value()) : std::vector<layout::Ulid>()});
+        if (ids.ok()) {  // readers name a store that cannot be read
+            stores.push_back({directory, stamp, std::move(ids.value())});
+        }
     }
     return stores;
 }

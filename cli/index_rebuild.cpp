@@ -2,6 +2,7 @@
 #include "cli/index_rebuild.hpp"
 
 #include "cli/index_notes.hpp"
+#include "cli/known_names.hpp"
 #include "cli/side_by_side.hpp"
 #include "layout/meta_skim.hpp"
 #include "layout/session_paths.hpp"
@@ -101,6 +102,11 @@ Result<RebuildCount> fill_index(
     Status filled = database.run(
         "INSERT INTO grams(grams, rank) VALUES('hashsize', " + std::to_string(hash_bytes)
         + "); BEGIN");
+    for (const IndexedStore& store : stores) {
+        if (filled.ok() && store.stamp) {
+            filled = note_names(database, store.sessions_directory, *store.stamp, store.ids);
+        }
+    }
     const std::vector<Batch> batches = batches_of(stores);
     std::vector<Reader> readers(worker_count(sessions_a_batch, 4));
     RebuildCount counted;

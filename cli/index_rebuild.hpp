@@ -2,11 +2,13 @@
 #pragma once
 
 #include "cli/database.hpp"
+#include "cli/file_stamp.hpp"
 #include "layout/result.hpp"
 #include "layout/ulid.hpp"
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@ namespace relay::cli {
 // The sessions of one store.
 struct IndexedStore {
     std::string sessions_directory;
+    std::optional<FileStamp> stamp;  // as names_stamp() gave it before they were listed
     std::vector<layout::Ulid> ids;
 };
 

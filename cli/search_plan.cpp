@@ -2,10 +2,10 @@
 #include "cli/search_plan.hpp"
 
 #include "cli/index_notes.hpp"
+#include "cli/known_names.hpp"
 #include "cli/side_by_side.hpp"
 #include "layout/input_file.hpp"
 #include "layout/session_paths.hpp"
-#include "layout/session_reader.hpp"
 
 #include <fcntl.h>
 
@@ -156,7 +156,7 @@ SearchPlan plan_search(
     SearchPlan plan;
     IndexQuestion question(index_directory, words);
     for (const std::string& directory : sessions_directories) {
-        Result<std::vector<Ulid>> ids = layout::list_sessions(directory);
+        Result<std::vector<Ulid>> ids = list_with_index(index_directory, directory);
         if (ids.ok()) {
             plan.in_stores += ids.value().size();
             const std::optional<Knowledge> knowledge = question.knowledge_of(directory);

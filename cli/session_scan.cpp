@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/session_scan.hpp"
 
+#include "cli/known_names.hpp"
 #include "cli/side_by_side.hpp"
 #include "layout/input_file.hpp"
 #include "layout/meta_skim.hpp"
@@ -41,7 +42,8 @@ std::vector<Place> find_places(const ScanRequest& request, std::vector<SkippedSe
     std::vector<Place> places;
     for (const std::string& directory : request.sessions_directories) {
         const Result<std::vector<Ulid>> ids =
-            request.list ? request.list(directory) : layout::list_sessions(directory);
+            request.list ? request.list(directory)
+                         : list_with_index(request.index_directory, directory);
         if (!ids.ok()) {
             skipped.push_back({directory, ids.error()});
             continue;
