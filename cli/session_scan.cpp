@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -65,8 +66,8 @@ std::vector<Place> find_places(const ScanRequest& request, std::vector<SkippedSe
 
 // What became of one place: read and wanted, read and not wanted, or skipped.
 struct Outcome {
-    bool known = false;  // the index had it
-    std::optional<ScannedSession> session;
+    bool known = false;                       // the index had it
+    std::unique_ptr<ScannedSession> session;  // large, and few of many are wanted
     std::optional<Error> why;
     std::optional<NotedMeta> note;
 };
@@ -83,7 +84,6 @@ public:
     Scan(const ScanRequest& request, std::vector<Place> places)
         : request_(request),
           places_(std::move(places)),
-          outcomes_(places_.size()),
           readers_(worker_count(places_.size(), sessions_a_thread)) {}
 
     // Until there are enough, in rounds that grow: most who want few find them among the newest.
@@ -94,11 +94,12 @@ public:
             const std::size_t begin = done_;
             const bool all = request_.sessions_max >= places_.size();
             done_ += std::min(all ? places_.size() : round, places_.size() - done_);
+            outcomes_.resize(done_);
             look_at_all(begin, done_);
             found += static_cast<std::size_t>(std::count_if(
                 outcomes_.begin() + static_cast<std::ptrdiff_t>(begin),
                 outcomes_.begin() + static_cast<std::ptrdiff_t>(done_),
-                [](const Outcome& one) { return one.session.has_value(); }));
+                [](const Outcome& one) { return one.session != nullptr; }));
             round *= 2;
         }
         readers_.clear();  // nobody removes what is open
@@ -236,7 +237,8 @@ private:
         if (request_.wanted && !request_.wanted(meta)) {
             return;
         }
-        outcome.session = ScannedSession{std::move(meta), place.directory(), {}};
+        outcome.session = std::make_unique<ScannedSession>(
+            ScannedSession{std::move(meta), place.directory(), {}});
         if (request_.keep_text == KeepText::yes) {
             outcome.session->text = std::move(text);
         }
