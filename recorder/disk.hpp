@@ -4,6 +4,7 @@
 #include "layout/durability.hpp"
 #include "layout/result.hpp"
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,6 +45,12 @@ struct FileStat {
         return device == other.device && inode == other.inode;
     }
 };
+
+// Whether the disk refuses, and not one directory to this user alone.
+[[nodiscard]] inline bool is_disk_fault(const Error& error) {
+    const bool forbidden = error.os_errno == EACCES || error.os_errno == EPERM;
+    return error.code == Errc::no_space || (error.code == Errc::io && !forbidden);
+}
 
 // An open regular file. One thread at a time. Destroying it closes it without looking at the answer,
 // so whoever wrote through it must have synced it first or still hold the bytes in the journal.

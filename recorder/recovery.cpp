@@ -7,7 +7,6 @@
 #include "recorder/session_loader.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <set>
 #include <utility>
 
@@ -26,11 +25,6 @@ constexpr std::string_view spill_directory = "spill";
 constexpr std::int64_t copy_piece_bytes = 1 << 20;
 
 // The disk refuses, not this one file; trying later may help.
-bool is_disk_fault(const Error& error) {
-    const bool forbidden = error.os_errno == EACCES || error.os_errno == EPERM;
-    return error.code == Errc::no_space || (error.code == Errc::io && !forbidden);
-}
-
 Status copy_file(Directory& from, Directory& to, const std::string& name) {
     auto source = from.open_file(name, OpenMode::existing);
     if (!source.ok()) {
@@ -440,10 +434,6 @@ void Recovery::load_sessions() {
                 continue;
             }
             files->finished = state.value().meta.status != layout::SessionStatus::active;
-            if (Status cleaned = files->remove_temporaries(); !cleaned.ok()) {
-                report_.remarks.push_back(
-                    name + ": temporary files stay: " + cleaned.error().context);
-            }
             const bool damaged =
                 std::find(damaged_.begin(), damaged_.end(), files->id) != damaged_.end();
             report_.sessions.push_back({files, std::move(state.value()), damaged});

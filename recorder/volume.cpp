@@ -90,6 +90,24 @@ std::shared_ptr<SessionFiles> Volume::find(const Ulid& session) const {
     return member == members_.end() ? nullptr : member->second.files;
 }
 
+// Under the mutex.
+void Volume::take_in(WorkItem& item, std::vector<Outcome>& outcomes) {
+    item.number = ++offered_;
+    if (nearly_well_) {
+        waiting_bytes_ += item.change.size();
+        if (waiting_bytes_ > waiting_bytes_max) {
+            stop_waiting(outcomes);
+        }
+    }
+    if (item.lsn <= caught_up_lsn_) {
+        settle_item(item, Verdict::visible, {}, outcomes);
+    } else if (sick_ && !nearly_well_) {
+        defer(item, outcomes);
+    } else {
+        queue_.push_back(std::move(item));
+    }
+}
+
 void Volume::enqueue(std::vector<WorkItem> items, Where where) {
     std::vector<Outcome> outcomes;
     bool here = false;
@@ -100,20 +118,7 @@ void Volume::enqueue(std::vector<WorkItem> items, Where where) {
         here = where == Where::here && !busy_ && !sick_ && !sync_wanted_ && queue_.empty()
                && members_.size() <= context_.open_sessions_max;
         for (WorkItem& item : items) {
-            item.number = ++offered_;
-            if (nearly_well_) {
-                waiting_bytes_ += item.change.size();
-                if (waiting_bytes_ > waiting_bytes_max) {
-                    stop_waiting(outcomes);
-                }
-            }
-            if (item.lsn <= caught_up_lsn_) {
-                settle_item(item, Verdict::visible, {}, outcomes);
-            } else if (sick_ && !nearly_well_) {
-                defer(item, outcomes);
-            } else {
-                queue_.push_back(std::move(item));
-            }
+            take_in(item, outcomes);
         }
         here = here && !queue_.empty();
         later = !here && ready_to_apply();
@@ -201,7 +206,52 @@ Status Volume::apply_plain(WorkItem& item, ApplyMode mode) {
     return Done{};
 }
 
-// Applies the effects up to the first one that needs a sync; from there on, prepares them.
+// Writes the document of `effect` aside, or, in replay, over itself where it lies already.
+Status Volume::stage_document(Seal& seal, const Effect& effect, ApplyMode mode) {
+    SessionFiles& files = *seal.item.files;
+    if (mode == ApplyMode::replay) {
+        auto present = files.affirm(effect.name, effect.data);
+        if (!present.ok()) {
+            return present.error();
+        }
+        if (present.value()) {
+            seal.affirmed.push_back(std::move(present.value()));
+            return Done{};
+        }
+    }
+    auto temporary = files.stage(effect.name, effect.data);
+    if (!temporary.ok()) {
+        return temporary.error();
+    }
+    seal.steps.push_back({effect, std::move(temporary.value()), false});
+    return Done{};
+}
+
+// Applies an effect that comes before the first one that needs a sync; from there on, prepares it.
+Status Volume::prepare_step(Seal& seal, const Effect& effect, ApplyMode mode) {
+    SessionFiles& files = *seal.item.files;
+    if (effect.kind == EffectKind::settle) {
+        auto file = files.file_to_settle(effect.name);
+        if (!file.ok()) {
+            return file.error();
+        }
+        if (file.value() != nullptr) {
+            seal.settling.push_back(file.value());
+        }
+        return Done{};
+    }
+    if (is_synced_replacement(effect, mode)) {
+        return stage_document(seal, effect, mode);
+    }
+    const bool begun = !seal.steps.empty() || !seal.settling.empty() || !seal.affirmed.empty();
+    // What grows does not wait in replay: a later change may settle it in the same round.
+    if (begun && !(effect.kind == EffectKind::append && mode == ApplyMode::replay)) {
+        seal.steps.push_back({effect, nullptr, false});
+        return Done{};
+    }
+    return apply_effect(files, effect, mode);
+}
+
 Status Volume::begin_seal(WorkItem& item, ApplyMode mode) {
     auto made = std::make_unique<Seal>();
     Seal& seal = *made;
@@ -211,44 +261,15 @@ Status Volume::begin_seal(WorkItem& item, ApplyMode mode) {
         item = {};
         staging_.push_back(std::move(made));
     }
-    SessionFiles& files = *seal.item.files;
     const ChangeReader::Change change = change_of(seal.item);
     EffectReader effects(change);
     while (const auto effect = effects.next()) {
-        const bool begun = !seal.steps.empty() || !seal.settling.empty() || !seal.affirmed.empty();
-        if (effect->kind == EffectKind::settle) {
-            auto file = files.file_to_settle(effect->name);
-            if (!file.ok()) {
-                return file.error();
-            }
-            if (file.value() != nullptr) {
-                seal.settling.push_back(file.value());
-            }
-        } else if (is_synced_replacement(*effect, mode)) {
-            if (mode == ApplyMode::replay) {
-                auto present = files.affirm(effect->name, effect->data);
-                if (!present.ok()) {
-                    return present.error();
-                }
-                if (present.value()) {
-                    seal.affirmed.push_back(std::move(present.value()));
-                    continue;
-                }
-            }
-            auto temporary = files.stage(effect->name, effect->data);
-            if (!temporary.ok()) {
-                return temporary.error();
-            }
-            seal.steps.push_back({*effect, std::move(temporary.value()), false});
-        } else if (begun && !(effect->kind == EffectKind::append && mode == ApplyMode::replay)) {
-            // What grows does not wait in replay: a later change may settle it in the same round.
-            seal.steps.push_back({*effect, nullptr, false});
-        } else if (Status applied = apply_effect(files, *effect, mode); !applied.ok()) {
-            return applied;
+        if (Status prepared = prepare_step(seal, *effect, mode); !prepared.ok()) {
+            return prepared;
         }
     }
     assert(!effects.damaged());
-    files.sealing = true;
+    seal.item.files->sealing = true;
     return Done{};
 }
 

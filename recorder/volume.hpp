@@ -147,6 +147,7 @@ private:
     [[nodiscard]] bool is_quiet() const;
     [[nodiscard]] bool ready_to_apply() const;
     [[nodiscard]] bool ready_to_capture() const;
+    void take_in(WorkItem& item, std::vector<Outcome>& outcomes);
     void take_work();
     [[nodiscard]] Status apply_inflight();
     [[nodiscard]] Status replay_items(std::vector<WorkItem>& items);
@@ -155,6 +156,8 @@ private:
     apply_item(WorkItem& item, ApplyMode mode, std::vector<Finished>& finished);
     [[nodiscard]] Status apply_plain(WorkItem& item, ApplyMode mode);
     [[nodiscard]] Status begin_seal(WorkItem& item, ApplyMode mode);
+    [[nodiscard]] Status prepare_step(Seal& seal, const layout::Effect& effect, ApplyMode mode);
+    [[nodiscard]] Status stage_document(Seal& seal, const layout::Effect& effect, ApplyMode mode);
     [[nodiscard]] Status
     apply_effect(SessionFiles& files, const layout::Effect& effect, ApplyMode mode);
     void finish_apply();
@@ -176,6 +179,7 @@ private:
     void capture();
     void limit_open_sessions();
     [[nodiscard]] Status catch_up();
+    [[nodiscard]] Status remove_temporaries();
     [[nodiscard]] Status check_marked_files();
     [[nodiscard]] Status catch_up_journal(std::uint64_t after, std::uint64_t upto);
     [[nodiscard]] Status catch_up_spill(std::uint64_t after, std::uint64_t upto);

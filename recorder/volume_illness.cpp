@@ -254,6 +254,22 @@ Status Volume::catch_up_journal(std::uint64_t after, std::uint64_t upto) {
         spilled ? Errc::busy : Errc::corrupt, 0, read.error().context + " nor in the spill"};
 }
 
+// What a crash or an illness left half-written, before anybody reads the sessions back. A directory that only its user
+// can open keeps it: hidden, and in nobody's way.
+Status Volume::remove_temporaries() {
+    for (const auto& files : sessions()) {
+        if (files->gone || files->applied_lsn == 0) {
+            continue;
+        }
+        Status removed = files->remove_temporaries();
+        files->close();
+        if (!removed.ok() && is_disk_fault(removed.error())) {
+            return removed;
+        }
+    }
+    return Done{};
+}
+
 // Brings a volume that was sick up to date from spill and journal, and makes it well. Everything since
 // the last sync is applied again: a disk that failed may have dropped any of it.
 Status Volume::catch_up() {
@@ -297,6 +313,9 @@ Status Volume::catch_up() {
             done = durable;
         }
         close_all();
+        if (Status cleaned = remove_temporaries(); !cleaned.ok()) {
+            return cleaned;
+        }
         std::vector<Notice> notices;
         std::vector<Outcome> outcomes;
         {

@@ -378,6 +378,9 @@ TEST_CASE("sessions whose disk is away at the start wait and are complete when i
         world.checkpoint();
     }
     world.kill();
+    // What a crash in the middle of a seal leaves.
+    const std::string half_written = RecorderWorld::root(1, "/one") + ".resume.json.tmp";
+    world.disk.user_write(half_written, "{");
     world.disk.set_read_only("/one", true);
     for (int start = 0; start < 3; ++start) {
         const auto report = world.must_recover();
@@ -389,6 +392,7 @@ TEST_CASE("sessions whose disk is away at the start wait and are complete when i
     world.notices.clear();
     world.run_for(1'000);
     CHECK(world.seen(RecorderWorld::root(1, "/one") + stream) == "aaaa");
+    CHECK_FALSE(world.disk.seen(half_written));
     REQUIRE(world.notices.size() == 1);
     REQUIRE(world.notices[0].deferral);
     CHECK(world.files(1, "/one")->client_seq == 2);

@@ -94,6 +94,18 @@ public:
         return files;
     }
 
+    // For a message: how `found` differs from the outcome of each number of changes it could be.
+    [[nodiscard]] std::string
+    differences(const Found& found, const std::set<std::string, std::less<>>& besides) const {
+        Files files = base_;
+        std::string all = std::to_string(folded_) + ": " + difference(files, found, besides);
+        for (std::size_t count = folded_; count < changes_.size();) {
+            fold(changes_[count++].bytes, files);
+            all += "\n" + std::to_string(count) + ": " + difference(files, found, besides);
+        }
+        return all;
+    }
+
     // For a message: the first file in which both differ.
     [[nodiscard]] static std::string difference(
         const Files& expected,

@@ -184,8 +184,8 @@ void Simulation::World::resume_client(Client& client, recorder::RecoveryReport& 
                    ? "; but for the seq: " + std::to_string(seq)
                    : "")
             + "; acked " + std::to_string(client.oracle.acked()) + " of "
-            + std::to_string(client.oracle.submitted()) + "; against all submitted: "
-            + SessionOracle::difference(client.oracle.outcome(), files, client.meddled));
+            + std::to_string(client.oracle.submitted()) + "; against so many of them:\n"
+            + client.oracle.differences(files, client.meddled));
         return;
     }
     if (options_.verbose) {
@@ -245,7 +245,6 @@ void Simulation::World::greet_waiting() {
             }
             client.waits_for_disk = false;
             if (state.ok()) {
-                static_cast<void>(files->remove_temporaries());
                 report.sessions.push_back({files, std::move(state.value()), false});
             }
             if (disk_.has_power()) {
