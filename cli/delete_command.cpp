@@ -4,6 +4,7 @@
 #include "cli/daemon_talk.hpp"
 #include "cli/flag_table.hpp"
 #include "cli/human_text.hpp"
+#include "cli/index_forgetting.hpp"
 #include "cli/journal_settling.hpp"
 #include "cli/screen.hpp"
 #include "cli/session_choice.hpp"
@@ -317,6 +318,9 @@ ExitCode delete_command(const CommandLine& line, const Surroundings& surrounding
     ExitCode worst = ExitCode::ok;
     for (const ChosenSession& session : sessions) {
         worst = std::max(worst, treat(session, flags, line, surroundings));
+    }
+    if (flags.now) {
+        forget_in_index(surroundings);
     }
     return worst;
 }

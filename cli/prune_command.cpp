@@ -4,6 +4,7 @@
 #include "cli/durable_change.hpp"
 #include "cli/flag_table.hpp"
 #include "cli/human_text.hpp"
+#include "cli/index_forgetting.hpp"
 #include "cli/journal_settling.hpp"
 #include "cli/progress.hpp"
 #include "cli/run_options.hpp"
@@ -372,7 +373,11 @@ ExitCode prune_command(const CommandLine& line, const Surroundings& surroundings
         preview(chosen, flags, line, surroundings);
         return ExitCode::ok;
     }
-    return execute(chosen, flags, line, surroundings);
+    const ExitCode executed = execute(chosen, flags, line, surroundings);
+    if (flags.action == Action::remove) {
+        forget_in_index(surroundings);
+    }
+    return executed;
 }
 
 }  // namespace relay::cli

@@ -3,7 +3,7 @@
 #include "cli/daemon_talk.hpp"
 #include "cli/flag_table.hpp"
 #include "cli/human_text.hpp"
-#include "cli/index_notes.hpp"
+#include "cli/index_forgetting.hpp"
 #include "cli/journal_settling.hpp"
 #include "cli/session_choice.hpp"
 #include "cli/session_scrub.hpp"
@@ -120,20 +120,6 @@ void print_text(
                 : counted(scrub.matches, "place") + (dry_run ? " would be" : " overwritten") + where
                       + (dry_run ? " overwritten" : ""))
         << '\n';
-}
-
-// It holds what was recorded, too. Readers make it anew.
-void forget_in_index(const Surroundings& surroundings) {
-    const std::string cache_directory = index_directory(surroundings.environment);
-    const Status removed = cache_directory.empty() ? Status(layout::Done{})
-                                                   : remove_index(cache_directory, IfOpen::wait);
-    if (!removed.ok()) {
-        static_cast<void>(complain(
-            surroundings,
-            ExitCode::ok,
-            "the index \"" + index_path(cache_directory) + "\" may still hold what was scrubbed: "
-                + removed.error().context + "; remove it by hand"));
-    }
 }
 
 }  // namespace

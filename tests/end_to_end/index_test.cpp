@@ -153,6 +153,20 @@ TEST_CASE("readers add to the index what they had to read") {
     CHECK(mode_of(home.index()) == 0600);
 }
 
+TEST_CASE("what is removed for good does not stay in the index") {
+    const IndexedHome home;
+    home.rebuild(sessions_count);
+    CHECK(home.run({"delete", "--yes", example_meta(3).id.text()}).status == 0);
+    CHECK(exists(home.index()));  // the trash gives it back
+    const ProgramEnd removed = home.run({"delete", "--yes", "--now", example_meta(4).id.text()});
+    CHECK_MESSAGE(removed.status == 0, removed.err);
+    CHECK(!exists(home.index()));
+    home.rebuild(sessions_count - 2);
+    const ProgramEnd pruned = home.run({"prune", "--keep", "1", "--now", "--yes"});
+    CHECK_MESSAGE(pruned.status == 0, pruned.err);
+    CHECK(!exists(home.index()));
+}
+
 TEST_CASE("an index goes when it is told to") {
     const IndexedHome home;
     CHECK(home.status("rebuild").value("state", "") == "ready");
