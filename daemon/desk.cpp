@@ -396,38 +396,60 @@ void Desk::follow(Connection& connection, const Event& event) {
     cursor.session = *event.session;
     cursor.from_seq = wish.from_seq.value_or(0);
     cursor.next_seq = cursor.from_seq;
-    const bool from_now = !wish.from_seq;
-    const auto begin = [this, shared, id = event.id, from_now](recorder::TimelineCursor place) {
-        std::string fields = R"("session":)";
-        layout::append_json_string(fields, place.session.text());
-        ack(*shared, id, fields);
-        shared->flush();
-        followers_.follow(shared, std::move(place), from_now);
-        parts_.work_pending();
-    };
     if (const recorder::Session* session = parts_.recorder.find(*event.session)) {
         cursor.directory = session->directory();
-        begin(std::move(cursor));
-        return;
+        if (wish.from_seq) {
+            begin_following(shared, event.id, std::move(cursor));
+            return;
+        }
     }
     connection.pause();
-    auto place =
-        std::make_shared<Result<std::string>>(layout::Error{layout::Errc::io, 0, "not looked yet"});
+    auto place = std::make_shared<Result<recorder::TimelineCursor>>(std::move(cursor));
     parts_.background(
-        [this, place, session = *event.session] { *place = parts_.catalog.directory_of(session); },
-        [this, shared, place, begin, cursor, id = event.id]() mutable {
+        [this, place, from_now = !wish.from_seq] {
+            *place = place_to_follow(std::move(place->value()), from_now);
+        },
+        [this, shared, place, id = event.id] {
             if (!shared->is_open()) {
                 return;
             }
             if (place->ok()) {
-                cursor.directory = place->value();
-                begin(std::move(cursor));
+                begin_following(shared, id, std::move(place->value()));
             } else {
                 refuse(*shared, {WireError::unknown_session, place->error().context, id});
             }
             shared->flush();
             shared->resume();
         });
+}
+
+// What the disk alone knows of it. Known before the ack: what comes after that is heard.
+Result<recorder::TimelineCursor>
+Desk::place_to_follow(recorder::TimelineCursor cursor, bool from_now) const {
+    if (cursor.directory.empty()) {
+        Result<std::string> directory = parts_.catalog.directory_of(cursor.session);
+        if (!directory.ok()) {
+            return directory.error();
+        }
+        cursor.directory = std::move(directory.value());
+    }
+    if (from_now) {
+        // A timeline that cannot be looked at now is followed from its beginning: more, never less.
+        static_cast<void>(recorder::skip_to_end(cursor));
+    }
+    return cursor;
+}
+
+void Desk::begin_following(
+    const std::shared_ptr<Connection>& connection,
+    std::string_view id,
+    recorder::TimelineCursor cursor) {
+    std::string fields = R"("session":)";
+    layout::append_json_string(fields, cursor.session.text());
+    ack(*connection, id, fields);
+    connection->flush();
+    followers_.follow(connection, std::move(cursor));
+    parts_.work_pending();
 }
 
 void Desk::flush(Connection& connection, const Event& event) {

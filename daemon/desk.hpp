@@ -99,6 +99,12 @@ private:
         const layout::Event& event,
         std::function<layout::Result<std::string>()> work);
     void follow(Connection& connection, const layout::Event& event);
+    [[nodiscard]] layout::Result<recorder::TimelineCursor>
+    place_to_follow(recorder::TimelineCursor cursor, bool from_now) const;
+    void begin_following(
+        const std::shared_ptr<Connection>& connection,
+        std::string_view id,
+        recorder::TimelineCursor cursor);
     void flush(Connection& connection, const layout::Event& event);
     void status(Connection& connection, const layout::Event& event);
     void hello(Connection& connection, const layout::Event& event);

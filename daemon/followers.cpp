@@ -18,26 +18,13 @@ constexpr std::chrono::seconds patience{5};
 }  // namespace
 
 void Followers::follow(
-    const std::shared_ptr<Connection>& connection, recorder::TimelineCursor cursor, bool from_now) {
+    const std::shared_ptr<Connection>& connection, recorder::TimelineCursor cursor) {
     auto follower = std::make_shared<Follower>();
     follower->connection = connection;
-    followers_.push_back(follower);
     const layout::Ulid session = cursor.session;
-    if (!from_now) {
-        follower->cursors[session] = {std::move(cursor), true};
-        feed(follower);
-        return;
-    }
-    follower->reading = true;
-    auto place = std::make_shared<recorder::TimelineCursor>(std::move(cursor));
-    background_(
-        // A timeline that cannot be looked at now is followed from its beginning: more, never less.
-        [place] { static_cast<void>(recorder::skip_to_end(*place)); },
-        [this, follower, place, session] {
-            follower->reading = false;
-            follower->cursors[session] = {*place, true};
-            feed(follower);
-        });
+    follower->cursors[session] = {std::move(cursor), true};
+    followers_.push_back(follower);
+    feed(follower);
 }
 
 void Followers::follow_all(const std::shared_ptr<Connection>& connection) {

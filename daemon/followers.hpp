@@ -27,11 +27,8 @@ public:
 
     explicit Followers(Background background) : background_(std::move(background)) {}
 
-    // One session, from a timeline number on; or from now on.
-    void follow(
-        const std::shared_ptr<Connection>& connection,
-        recorder::TimelineCursor cursor,
-        bool from_now);
+    // One session, from the place of the cursor on.
+    void follow(const std::shared_ptr<Connection>& connection, recorder::TimelineCursor cursor);
     // Every session, from now on.
     void follow_all(const std::shared_ptr<Connection>& connection);
 
