@@ -30,6 +30,10 @@ constexpr std::int64_t gather_share = 4;
 // The io thread commits by itself while the last commit took no longer than this, no more than this much
 // at a time, and applies no more than this many changes at a time.
 constexpr std::int64_t prompt_commit_us = 2'000;
+// A journal that hung is likely to hang again, and with it everybody whom the io thread serves: after a commit that took
+// as long as this, so many are the commit thread's, however quick they are.
+constexpr std::int64_t hung_commit_us = 250'000;
+constexpr int doubtful_commits = 256;
 constexpr std::string_view device_prefix = "dev:";
 
 constexpr std::size_t commit_here_bytes_max = std::size_t{256} * 1024;
@@ -159,7 +163,7 @@ Pipeline::Commit Pipeline::commit_step() {
 }
 
 bool Pipeline::is_prompt() const {
-    return last_commit_us_ <= prompt_commit_us;
+    return last_commit_us_ <= prompt_commit_us && doubtful_commits_ == 0;
 }
 
 Pipeline::Commit Pipeline::commit_here() {
@@ -196,6 +200,8 @@ Pipeline::Commit Pipeline::commit(std::size_t bytes_max, Volume::Where where) {
     Result<std::uint64_t> written = journal_->write(batch_);
     if (written.ok()) {
         last_commit_us_ = clock_.steady_us() - begin_us;
+        doubtful_commits_ = last_commit_us_ >= hung_commit_us ? doubtful_commits
+                                                              : std::max(0, doubtful_commits_ - 1);
         last_batch_items_ = items.size();
         starved_since_ms_.reset();
         sync_latency_.add(last_commit_us_);

@@ -163,6 +163,7 @@ private:
     Verdict failure_verdict_ = Verdict::failed;
     std::size_t last_batch_items_ = 0;
     std::atomic<std::int64_t> last_commit_us_ = 0;
+    std::atomic<int> doubtful_commits_ = 0;  // left, since the journal hung
     std::atomic<std::uint64_t> dispatched_lsn_ = 0;
     std::atomic<std::uint64_t> batches_ = 0;
     std::atomic<std::uint64_t> changes_ = 0;

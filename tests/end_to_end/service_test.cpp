@@ -175,11 +175,10 @@ TEST_CASE("the watchdog falls silent when the journal hangs and goes on when it 
     WireClient client(manager.service().socket());
     const Recording session = start_session(client, manager.service().work());
     CHECK_ACK(client.ask("turn.start", session.id, {{"prompt", "p"}}));
-    // At first the io thread itself hangs; a slow journal then is the commit thread's, and io lives on: at the second
-    // time, or when the machine is busy with others, at one soon after.
+    // At first the io thread itself may hang; a journal that did then is the commit thread's for a while, and io lives on.
     std::string said;
     bool served_others = false;
-    for (int round = 0; round < 8 && !served_others; ++round) {
+    for (int round = 0; round < 2 && !served_others; ++round) {
         CAPTURE(round);
         REQUIRE(disk.freeze());
         // Nothing may leave this loop before the disk has thawed: no process that waits for it can be ended.
