@@ -243,9 +243,9 @@ Status Volume::prepare_step(Seal& seal, const Effect& effect, ApplyMode mode) {
     if (is_synced_replacement(effect, mode)) {
         return stage_document(seal, effect, mode);
     }
-    const bool begun = !seal.steps.empty() || !seal.settling.empty() || !seal.affirmed.empty();
-    // What grows does not wait in replay: a later change may settle it in the same round.
-    if (begun && !(effect.kind == EffectKind::append && mode == ApplyMode::replay)) {
+    // In replay nothing waits that is only to be synced: where all documents lie in place, there is nothing to keep in order.
+    const bool begun = !seal.steps.empty() || (mode == ApplyMode::live && !seal.settling.empty());
+    if (begun) {
         seal.steps.push_back({effect, nullptr, false});
         return Done{};
     }
@@ -269,7 +269,7 @@ Status Volume::begin_seal(WorkItem& item, ApplyMode mode) {
         }
     }
     assert(!effects.damaged());
-    seal.item.files->sealing = true;
+    seal.item.files->sealing = mode == ApplyMode::live || !seal.steps.empty();
     return Done{};
 }
 
@@ -357,8 +357,9 @@ Status Volume::apply_inflight() {
     return worked;
 }
 
-// In rounds: everything is written, in place or aside, then synced together, then published in order. A
-// session's changes need not wait for one another, as no two of them decide over the same document.
+// In rounds: everything is written, in place or aside, then synced together, then published in order. What a
+// session did after a document that has no name yet waits for the next round: no reader finds a turn before the seal
+// of the one before it.
 Status Volume::replay_items(std::vector<WorkItem>& items) {
     if (Status opened = ensure_sentinel(); !opened.ok()) {
         return opened;
@@ -370,7 +371,7 @@ Status Volume::replay_items(std::vector<WorkItem>& items) {
         std::vector<Finished> finished;
         Status applied = Done{};
         for (WorkItem& item : items) {
-            if (staging_.size() >= replay_seals_max) {
+            if (staging_.size() >= replay_seals_max || item.files->sealing) {
                 next.push_back(std::move(item));
                 continue;
             }
@@ -405,7 +406,8 @@ Status Volume::replay_items(std::vector<WorkItem>& items) {
 }
 
 // Those of a session whose files were closed under them, because it was found gone.
-void Volume::drop_staged(const SessionFiles& files) {
+void Volume::drop_staged(SessionFiles& files) {
+    files.sealing = false;
     const std::lock_guard guard(mutex_);
     std::erase_if(
         staging_, [&files](const auto& seal) { return seal->item.files.get() == &files; });

@@ -151,7 +151,7 @@ private:
     void take_work();
     [[nodiscard]] Status apply_inflight();
     [[nodiscard]] Status replay_items(std::vector<WorkItem>& items);
-    void drop_staged(const SessionFiles& files);
+    void drop_staged(SessionFiles& files);
     [[nodiscard]] Status
     apply_item(WorkItem& item, ApplyMode mode, std::vector<Finished>& finished);
     [[nodiscard]] Status apply_plain(WorkItem& item, ApplyMode mode);
