@@ -427,6 +427,46 @@ TEST_CASE("a session deleted while no daemon ran is no trouble to its neighbours
     CHECK_FALSE(world.pipeline->volumes().front()->sick());
 }
 
+TEST_CASE("no step of a recovery shows a turn before the seal of the one before it") {
+    RecorderWorld world;
+    world.must_recover();
+    {
+        const auto files = world.files(1, "/one");
+        world.submit(
+            files,
+            1,
+            {RecorderWorld::append("events.jsonl", 0, "1\n"),
+             RecorderWorld::replace("meta.json", Damaged::meta(1))},
+            true);
+        world.submit(files, 2, {RecorderWorld::append(stream, 0, "a")});
+        SUBCASE("of a turn that was ended") {
+            world.submit(files, 3, {RecorderWorld::replace("turns/001-state.json", "{}")});
+            world.submit(files, 4, {RecorderWorld::append("turns/002-output.md", 0, "b")});
+        }
+        SUBCASE("of a turn that the next one ended") {
+            world.submit(
+                files,
+                3,
+                {RecorderWorld::replace("turns/001-state.json", "{}"),
+                 RecorderWorld::append("turns/002-output.md", 0, "b")});
+        }
+    }
+    // Durable, and not in the files yet.
+    REQUIRE(world.pipeline->commit_step() == recorder::Pipeline::Commit::done);
+    world.kill();
+    const std::string root = RecorderWorld::root(1, "/one");
+    bool in_order = true;
+    world.disk.set_observer([&](Op, const std::string&) {
+        in_order = in_order
+                   && (!world.disk.peek(root + "turns/002-output.md")
+                       || world.disk.peek(root + "turns/001-state.json"));
+    });
+    world.must_recover();
+    world.disk.set_observer({});
+    CHECK(in_order);
+    CHECK(world.seen(root + "turns/002-output.md") == "b");
+}
+
 TEST_CASE("a sealed prompt is whole after a power loss in the recovery that writes it again") {
     for (std::uint64_t seed = 0; seed < 40; ++seed) {
         RecorderWorld world(seed);
