@@ -58,5 +58,7 @@ endif()
 
 find_program(RELAY_CCACHE ccache)
 if(RELAY_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${RELAY_CCACHE}")
+  # What one clone has compiled another one need not, wherever it lies.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${RELAY_CCACHE}")
 endif()

@@ -5,6 +5,8 @@
 #include "tests/end_to_end/stubborn_client.hpp"
 #include "tests/support/eventually.hpp"
 
+#include <relay_built_here.hpp>
+
 #include <signal.h>
 
 #include <algorithm>

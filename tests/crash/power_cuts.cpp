@@ -6,6 +6,8 @@
 #include "tests/crash/client_crowd.hpp"
 #include "tests/support/loop_file_system.hpp"
 
+#include <relay_built_here.hpp>
+
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>

@@ -6,6 +6,7 @@
 #include "tests/support/eventually.hpp"
 
 #include <doctest/doctest.h>
+#include <relay_built_here.hpp>
 
 #include <algorithm>
 #include <fstream>

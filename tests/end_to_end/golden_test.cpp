@@ -4,6 +4,7 @@
 
 #include <boost/filesystem.hpp>
 #include <doctest/doctest.h>
+#include <relay_built_here.hpp>
 
 #include <stdlib.h>
 

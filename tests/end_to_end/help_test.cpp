@@ -5,6 +5,7 @@
 #include "tests/end_to_end/recording.hpp"
 
 #include <doctest/doctest.h>
+#include <relay_built_here.hpp>
 
 #include <stdlib.h>
 

@@ -8,6 +8,7 @@
 
 #include <boost/filesystem.hpp>
 #include <doctest/doctest.h>
+#include <relay_built_here.hpp>
 
 #include <chrono>
 #include <map>

@@ -4,6 +4,7 @@
 #include "tests/support/temporary_directory.hpp"
 
 #include <doctest/doctest.h>
+#include <relay_built_here.hpp>
 
 #include <chrono>
 #include <filesystem>

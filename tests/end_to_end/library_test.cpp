@@ -4,6 +4,7 @@
 #include "tests/support/daemon_process.hpp"
 
 #include <doctest/doctest.h>
+#include <relay_built_here.hpp>
 
 #include <chrono>
 #include <string>

@@ -10,6 +10,7 @@
 
 #include <boost/filesystem.hpp>
 #include <doctest/doctest.h>
+#include <relay_built_here.hpp>
 
 #include <map>
 #include <sstream>

@@ -7,6 +7,7 @@
 
 #include <boost/filesystem.hpp>
 #include <doctest/doctest.h>
+#include <relay_built_here.hpp>
 
 #include <sstream>
 #include <string>

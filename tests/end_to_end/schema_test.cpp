@@ -7,6 +7,7 @@
 #include "tests/support/wire_client.hpp"
 
 #include <doctest/doctest.h>
+#include <relay_built_here.hpp>
 
 #include <fstream>
 #include <set>

@@ -4,6 +4,8 @@
 #include "tests/support/eventually.hpp"
 #include "tests/support/wire_client.hpp"
 
+#include <relay_built_here.hpp>
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

@@ -5,6 +5,7 @@
 
 #include <boost/filesystem.hpp>
 #include <doctest/doctest.h>
+#include <relay_built_here.hpp>
 
 #include <algorithm>
 #include <array>
