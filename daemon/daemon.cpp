@@ -44,6 +44,9 @@ namespace {
 
 // Looking things up on disks: more than one, so that a slow store does not hold up the others.
 constexpr std::size_t background_threads = 4;
+// After this much silence the last batch is vouched for. Longer than the pauses between the words of an agent, each of
+// which would otherwise cost a second sync.
+constexpr std::chrono::milliseconds vouch_delay{250};
 // Descriptors that sessions do not get: listening, journal, connections that are just being answered.
 constexpr std::uint64_t reserved_descriptors = 64;
 // A session holds its directory, timeline, output and stderr open.
@@ -102,6 +105,7 @@ struct Daemon::Service : recorder::PipelineListener {
           signals(io),
           tick(io),
           follower_timer(io),
+          vouch_timer(io),
           idle_timer(io),
           watchdog(io),
           stop_timer(io),
@@ -162,6 +166,7 @@ struct Daemon::Service : recorder::PipelineListener {
             if (pipeline.commit_here() == recorder::Pipeline::Commit::failed) {
                 journal_failed();
             }
+            vouch_when_silent();
         });
     }
     void checkpointed() override {
@@ -199,6 +204,7 @@ struct Daemon::Service : recorder::PipelineListener {
     void schedule_tick();
     void run_tick();
     void watch_followers();
+    void vouch_when_silent();
     void after_work();
     void watch_idle();
     void watch_manager();
@@ -221,6 +227,7 @@ struct Daemon::Service : recorder::PipelineListener {
     asio::signal_set signals;
     asio::steady_timer tick;
     asio::steady_timer follower_timer;
+    asio::steady_timer vouch_timer;
     asio::steady_timer idle_timer;
     asio::steady_timer watchdog;
     asio::steady_timer stop_timer;
@@ -238,6 +245,7 @@ struct Daemon::Service : recorder::PipelineListener {
     std::vector<recorder::Outcome> settled_outcomes;
     std::optional<std::chrono::steady_clock::time_point> tick_at;
     bool watching_followers = false;
+    bool awaiting_silence = false;
     std::size_t background_jobs = 0;
     std::uint64_t settled_count = 0;
     // At the last look: what waited, and what had been settled until then.
@@ -425,6 +433,25 @@ void Daemon::Service::watch_followers() {
             watch_followers();
         }
     });
+}
+
+void Daemon::Service::vouch_when_silent() {
+    if (stopping || std::exchange(awaiting_silence, true)) {
+        return;
+    }
+    vouch_timer.expires_after(vouch_delay);
+    vouch_timer.async_wait(
+        [this, before = pipeline.durable_lsn()](const boost::system::error_code& error) {
+            awaiting_silence = false;
+            if (error || stopping) {
+                return;
+            }
+            if (pipeline.durable_lsn() == before) {
+                pipeline.vouch();
+            } else {
+                vouch_when_silent();
+            }
+        });
 }
 
 void Daemon::Service::after_work() {

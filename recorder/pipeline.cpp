@@ -158,6 +158,19 @@ void Pipeline::submit(WorkItem item) {
     }
 }
 
+void Pipeline::vouch() {
+    const std::uint64_t last = dispatched_lsn_.load();
+    {
+        const std::lock_guard guard(mutex_);
+        if (failure_ || last == checkpointed_lsn_ || last == vouching_lsn_ || queue_.size() > 0) {
+            return;
+        }
+    }
+    if (queue_.push(WorkItem{})) {
+        listener_.submitted();
+    }
+}
+
 Pipeline::Commit Pipeline::commit_step() {
     return commit(static_cast<std::size_t>(limits_.batch_bytes_max), Volume::Where::later);
 }
@@ -196,6 +209,7 @@ Pipeline::Commit Pipeline::commit(std::size_t bytes_max, Volume::Where where) {
     for (const WorkItem& item : items) {
         batch_ += item.change;
     }
+    const bool batch_vouches = batch_.size() == batch_header_bytes;
     const std::int64_t begin_us = clock_.steady_us();
     Result<std::uint64_t> written = journal_->write(batch_);
     if (written.ok()) {
@@ -208,7 +222,13 @@ Pipeline::Commit Pipeline::commit(std::size_t bytes_max, Volume::Where where) {
         for (WorkItem& item : items) {
             item.lsn = written.value();
         }
-        const std::size_t count = items.size();
+        if (batch_vouches) {
+            vouching_lsn_ = written.value();
+        }
+        const auto count = static_cast<std::uint64_t>(
+            std::count_if(items.begin(), items.end(), [](const WorkItem& item) {
+                return item.files != nullptr;
+            }));
         dispatch(std::move(items), where);
         batches_.fetch_add(1, std::memory_order_relaxed);
         changes_.fetch_add(count);  // after dispatch(): a checkpoint begun now covers them
@@ -216,6 +236,9 @@ Pipeline::Commit Pipeline::commit(std::size_t bytes_max, Volume::Where where) {
     }
     const Error& error = written.error();
     const bool full = error.code == Errc::no_space;
+    if (batch_vouches && (error.code == Errc::busy || full)) {
+        return Commit::idle;  // nobody waits for it, and the checkpoint vouches as well
+    }
     if (full) {
         starved_since_ms_ = starved_since_ms_.value_or(clock_.steady_ms());
     }
@@ -255,6 +278,9 @@ void Pipeline::dispatch(std::vector<WorkItem> items, Volume::Where where) {
     const std::uint64_t lsn = items.front().lsn;
     std::vector<std::pair<Volume*, std::vector<WorkItem>>> parts;
     for (WorkItem& item : items) {
+        if (item.files == nullptr) {
+            continue;  // it only vouched
+        }
         Volume* volume = item.files->volume;
         auto part = std::find_if(parts.begin(), parts.end(), [volume](const auto& known) {
             return known.first == volume;

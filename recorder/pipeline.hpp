@@ -56,6 +56,10 @@ public:
     [[nodiscard]] std::shared_ptr<SessionFiles>
     files_for(const layout::Ulid& session, const layout::Claim& claim, const std::string& volume);
     void submit(WorkItem item);
+    // To be called once nothing has come for a while: if nothing says yet that the last batch was synced, neither a later
+    // one nor a checkpoint, an empty batch is submitted that does. From then on its damage cannot be taken for a
+    // torn tail.
+    void vouch();
 
     // -- whoever's turn it is: one batch, one write, one sync, and off to the volumes.
     enum class Commit {
@@ -165,6 +169,7 @@ private:
     std::atomic<std::int64_t> last_commit_us_ = 0;
     std::atomic<int> doubtful_commits_ = 0;  // left, since the journal hung
     std::atomic<std::uint64_t> dispatched_lsn_ = 0;
+    std::atomic<std::uint64_t> vouching_lsn_ = 0;  // of the last batch that only vouches
     std::atomic<std::uint64_t> batches_ = 0;
     std::atomic<std::uint64_t> changes_ = 0;
     SyncLatency sync_latency_;

@@ -111,6 +111,43 @@ TEST_CASE("what waits is one batch and a batch has a bound") {
     CHECK(world.seen(world.root(1, "/one") + stream).size() == 6'000);
 }
 
+TEST_CASE("the last batch is vouched for once unless a checkpoint covers it") {
+    RecorderWorld world;
+    world.must_recover();
+    world.pipeline->vouch();
+    CHECK(world.pipeline->queued() == 0);
+    const auto files = world.files(1, "/one");
+    world.submit(files, 1, {RecorderWorld::append(stream, 0, "a")}, true);
+    world.pipeline->vouch();
+    CHECK(world.pipeline->queued() == 1);  // what waits will vouch
+    CHECK(world.pipeline->commit_step() == Pipeline::Commit::done);
+    const std::uint64_t last = world.pipeline->durable_lsn();
+    world.pipeline->vouch();
+    CHECK(world.pipeline->commit_step() == Pipeline::Commit::done);
+    CHECK(world.pipeline->durable_lsn() == last + 1);
+    CHECK(world.pipeline->changes() == 1);  // a flush counts changes
+    world.pipeline->vouch();
+    CHECK(world.pipeline->queued() == 0);
+    world.submit(files, 2, {RecorderWorld::append(stream, 1, "b")});
+    world.checkpoint();
+    world.pipeline->vouch();
+    CHECK(world.pipeline->queued() == 0);
+    CHECK(world.verdict(2) == Verdict::visible);
+}
+
+TEST_CASE("a journal without room does without the batch that only vouches") {
+    RecorderWorld world;
+    world.must_recover();
+    world.submit(world.files(1, "/one"), 1, {RecorderWorld::append(stream, 0, "a")}, true);
+    CHECK(world.pipeline->commit_step() == Pipeline::Commit::done);
+    world.pipeline->vouch();
+    world.disk.set_faults(
+        {{.at_operation = 0, .os_errno = ENOSPC, .only = Op::write, .mount_point = "/journal"}});
+    CHECK(world.pipeline->commit_step() == Pipeline::Commit::idle);
+    CHECK(world.pipeline->queued() == 0);
+    CHECK_FALSE(world.pipeline->failure());
+}
+
 TEST_CASE("a failed journal answers everything with failed and nothing is applied") {
     RecorderWorld world;
     world.must_recover();

@@ -291,6 +291,29 @@ TEST_CASE("every bit of an acknowledged batch with a successor is worth a report
     }
 }
 
+TEST_CASE("damage to the last batch is told once that was vouched for") {
+    constexpr std::size_t last_batch = std::size_t{4} * 4096;
+    for (const bool vouched : {false, true}) {
+        Damaged world;
+        if (vouched) {
+            world.pipeline->vouch();
+            REQUIRE(world.pipeline->commit_step() == recorder::Pipeline::Commit::done);
+        }
+        world.flip(last_batch + 70);
+        CHECK(world.must_recover().damaged_copy.empty() != vouched);
+        CHECK(world.seen(RecorderWorld::root(2, "/two") + stream) == "cccc");
+    }
+}
+
+TEST_CASE("a batch that only vouches is nothing to be missed when it is damaged") {
+    Damaged world;
+    world.pipeline->vouch();
+    REQUIRE(world.pipeline->commit_step() == recorder::Pipeline::Commit::done);
+    world.flip(std::size_t{5} * 4096 + 30);
+    CHECK(world.must_recover().damaged_copy.empty());
+    CHECK(world.seen(RecorderWorld::root(2, "/two") + stream) == "ccccdddd");
+}
+
 TEST_CASE(
     "a damaged journal is kept again when recovery is interrupted and the clock stands still") {
     Damaged world;

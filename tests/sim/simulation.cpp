@@ -143,7 +143,11 @@ void Simulation::World::act() {
         handle_notices();
         greet_waiting();
     } else if (draw < 97) {
-        static_cast<void>(pipeline_->request_checkpoint());
+        if (random_.chance(2)) {
+            pipeline_->vouch();
+        } else {
+            static_cast<void>(pipeline_->request_checkpoint());
+        }
     } else if (options_.struck_call != nullptr) {
         return;
     } else if (draw < 98) {
