@@ -144,30 +144,31 @@ choose(const std::string& word, const DeleteFlags& flags, const SearchPlaces& pl
     return trashed;
 }
 
-void tell(
-    const ChosenSession& session,
-    const std::string& title,
-    std::string_view action,
-    const std::optional<std::string>& path,
-    const CommandLine& line,
-    const Surroundings& surroundings) {
+struct Deed {
+    layout::Ulid session;
+    std::string title;                // as it was before
+    std::string_view action;          // trashed, removed or restored
+    std::optional<std::string> path;  // where it is now
+};
+
+void tell(const Deed& deed, const CommandLine& line, const Surroundings& surroundings) {
     if (line.json) {
         std::string text;
         layout::JsonObject object(text, layout::JsonObject::Form::compact);
         object.integer("v", 1);
-        object.string("session", session.id.text());
-        object.string("action", action);
-        object.string_or_null("path", path);
+        object.string("session", deed.session.text());
+        object.string("action", deed.action);
+        object.string_or_null("path", deed.path);
         object.finish();
         surroundings.out << (surroundings.out_is_terminal ? harmless_json(text) : text) << '\n';
         return;
     }
     const std::string after =
-        action == "trashed"
-            ? " is in the trash; back with: agent-relay delete --undo " + short_id(session.id)
-        : action == "removed" ? " is removed"
-                              : " is back";
-    surroundings.out << harmless(title + after) << '\n';
+        deed.action == "trashed"
+            ? " is in the trash; back with: agent-relay delete --undo " + short_id(deed.session)
+        : deed.action == "removed" ? " is removed"
+                                   : " is back";
+    surroundings.out << harmless(deed.title + after) << '\n';
 }
 
 ExitCode code_of(const Error& error) {
@@ -186,7 +187,7 @@ ExitCode treat(
         if (const Status removed = remove_for_good(session.directory); !removed.ok()) {
             return complain(surroundings, code_of(removed.error()), removed.error().context);
         }
-        tell(session, title, "removed", std::nullopt, line, surroundings);
+        tell({session.id, title, "removed", std::nullopt}, line, surroundings);
         return ExitCode::ok;
     }
     const Result<std::string> place =
@@ -194,7 +195,10 @@ ExitCode treat(
     if (!place.ok()) {
         return complain(surroundings, code_of(place.error()), place.error().context);
     }
-    tell(session, title, flags.undo ? "restored" : "trashed", place.value(), line, surroundings);
+    tell(
+        {session.id, title, flags.undo ? "restored" : "trashed", place.value()},
+        line,
+        surroundings);
     return ExitCode::ok;
 }
 

@@ -42,8 +42,16 @@ void EscapeFilter::filter(std::string_view bytes, std::string& text) {
 // The grammar of ECMA-48, and the strings of xterm that may end in BEL.
 void EscapeFilter::step(char byte, std::string& text) {
     const auto code = static_cast<unsigned char>(byte);
+    if (state_ == State::string_escape) {
+        if (byte == '\\') {
+            state_ = State::text;
+            return;
+        }
+        state_ = State::escape;  // the string has no proper end: another sequence begins
+    }
     switch (state_) {
     case State::text:
+    case State::string_escape:
         break;
     case State::escape:
         if (byte == '[') {
@@ -88,13 +96,6 @@ void EscapeFilter::step(char byte, std::string& text) {
         } else if (byte == '\n') {
             state_ = State::text;  // a string that never ended must not swallow the rest
             emit(std::string_view(&byte, 1), text);
-        }
-        break;
-    case State::string_escape:
-        state_ = State::text;
-        if (byte != '\\') {
-            state_ = State::escape;
-            step(byte, text);
         }
         break;
     }

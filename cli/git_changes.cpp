@@ -150,6 +150,9 @@ struct GitChanges::Pictures {
     LargeFiles large_before;
     LargeFiles large_after;
 
+    Pictures() = default;
+    Pictures(const Pictures&) = delete;
+    Pictures& operator=(const Pictures&) = delete;
     ~Pictures() {
         if (thread.joinable()) {
             thread.join();

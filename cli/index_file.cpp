@@ -137,7 +137,7 @@ Status sync_file(const std::string& path) {
 // The main file goes first: without it the others mean nothing.
 Status remove_all_of(const std::string& path) {
     for (const std::string_view companion : companions) {
-        if (const Status removed = remove_file(path + std::string(companion)); !removed.ok()) {
+        if (Status removed = remove_file(path + std::string(companion)); !removed.ok()) {
             return removed;
         }
     }
@@ -223,12 +223,12 @@ Status StagedIndex::publish(StagedIndex staged) {
     const std::string path = staged_path(staged.cache_directory_);
     {
         Database whole = std::move(staged.database_);
-        if (const Status set = whole.run("PRAGMA locking_mode=NORMAL; PRAGMA journal_mode=WAL");
+        if (Status set = whole.run("PRAGMA locking_mode=NORMAL; PRAGMA journal_mode=WAL");
             !set.ok()) {
             return set;
         }
     }
-    if (const Status synced = sync_file(path); !synced.ok()) {
+    if (Status synced = sync_file(path); !synced.ok()) {
         return synced;
     }
     const Result<Descriptor> lock = hold(lock_path(staged.cache_directory_), Hold::alone);

@@ -94,8 +94,7 @@ public:
             }
             --newer;
             const bool ended = session->meta.status == layout::SessionStatus::completed;
-            if (const Status shown =
-                    add_session(session->directory, !ended || newer < ended_watched_max);
+            if (Status shown = add_session(session->directory, !ended || newer < ended_watched_max);
                 !shown.ok()) {
                 return shown;
             }
@@ -163,7 +162,7 @@ private:
             }
             number = watching.ok() ? watching.value() : -1;
         }
-        if (const Status shown = read(*session); !shown.ok()) {
+        if (Status shown = read(*session); !shown.ok()) {
             return shown;
         }
         if (number >= 0) {
@@ -204,7 +203,7 @@ private:
     Status note(const FileEvents::Event& event) {
         if (event.lost) {
             for (auto& [number, session] : sessions_) {
-                if (const Status shown = read(*session); !shown.ok()) {
+                if (Status shown = read(*session); !shown.ok()) {
                     return shown;
                 }
             }
@@ -279,7 +278,7 @@ ExitCode log_command(const CommandLine& line, const Surroundings& surroundings) 
         return complain(surroundings, ExitCode::failed, events.error().context);
     }
     LogStream stream(flags, line.json, events.value(), surroundings);
-    if (const Status shown = stream.show_past(directories.value()); !shown.ok()) {
+    if (Status shown = stream.show_past(directories.value()); !shown.ok()) {
         return complain(surroundings, ExitCode::failed, shown.error().context);
     }
     if (flags.no_follow) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <array>
+#include <cstdint>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -110,10 +111,15 @@ void add_latency(std::string& out, const ordered_json& status) {
         return count;
     };
     // 64 µs to 4 s; the daemon's last bucket has no upper bound.
-    for (double bound_us = 64; bound_us < 5e6; bound_us *= 2) {
+    for (std::int64_t bound_us = 64; bound_us < 5'000'000; bound_us *= 2) {
+        const auto bound_of_bucket = static_cast<double>(bound_us);
         std::string bound;
-        layout::append_json_number(bound, bound_us / 1e6);
-        sample(out, "fsync_seconds_bucket", "{" + label("le", bound) + "}", count_below(bound_us));
+        layout::append_json_number(bound, bound_of_bucket / 1e6);
+        sample(
+            out,
+            "fsync_seconds_bucket",
+            "{" + label("le", bound) + "}",
+            count_below(bound_of_bucket));
     }
     const double count = count_below(std::numeric_limits<double>::infinity());
     sample(out, "fsync_seconds_bucket", R"({le="+Inf"})", count);

@@ -55,10 +55,10 @@ void close_for_the_reader(int number) {
 // Everything after fork() in a program with threads: calls that take no lock.
 [[noreturn]] void forward_for_ever(int from, int to, const sigset_t& mask) {
     std::array<char, 16384> buffer{};
-    for (const int number : {SIGINT, SIGQUIT, SIGTSTP}) {
-        ::signal(number, SIG_IGN);  // as a program in the background has it
+    // As a program in the background has it, and one that sees for itself that nobody reads. Cannot fail for these.
+    for (const int number : {SIGINT, SIGQUIT, SIGTSTP, SIGPIPE}) {
+        static_cast<void>(::signal(number, SIG_IGN));
     }
-    ::signal(SIGPIPE, SIG_IGN);
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
     const int flags = ::fcntl(from, F_GETFL);
     ::fcntl(from, F_SETFL, flags & ~O_NONBLOCK);
