@@ -34,6 +34,8 @@ constexpr int reads_a_turn = 4;
 // A client that leaves this much of our answers unread is not read from either.
 constexpr std::size_t outgoing_pause_bytes = 1 << 20;
 constexpr std::size_t outgoing_resume_bytes = std::size_t{64} * 1024;
+// What a client that reads its answers keeps of the room for them.
+constexpr std::size_t outgoing_kept_bytes = 1024;
 
 // How long a client that is being closed may take to read its last lines.
 constexpr std::chrono::seconds closing_patience{30};
@@ -48,6 +50,7 @@ struct Connection::LastCall {
 Connection::Connection(
     asio::io_context& io,
     SocketWatch& watch,
+    MemoryBudget& budget,
     int fd,
     std::uint64_t number,
     std::int64_t peer_pid,
@@ -55,6 +58,7 @@ Connection::Connection(
     Events& events)
     : io_(io),
       watch_(watch),
+      budget_(budget),
       fd_(fd),
       number_(number),
       peer_pid_(peer_pid),
@@ -69,7 +73,7 @@ void Connection::start() {
 }
 
 bool Connection::may_read() const {
-    return open_ && !ended_ && !closing_ && pauses_ == 0;
+    return open_ && !ended_ && !closing_ && pauses_ == 0 && !resuming_;
 }
 
 void Connection::wait_readable() {
@@ -114,10 +118,11 @@ void Connection::socket_ready(std::uint32_t events) {
 void Connection::read_some() {
     for (int turn = 0; turn < reads_a_turn && may_read(); ++turn) {
         auto& buffer = read_buffer();
-        const ssize_t count = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
+        const std::size_t wanted = budget_.read_bytes(buffer.size());
+        const ssize_t count = ::recv(fd_.get(), buffer.data(), wanted, MSG_DONTWAIT);
         if (count > 0) {
             take({buffer.data(), static_cast<std::size_t>(count)});
-            if (static_cast<std::size_t>(count) < buffer.size()) {
+            if (static_cast<std::size_t>(count) < wanted) {
                 break;  // that was all; waiting again tells of whatever came since
             }
             continue;
@@ -175,14 +180,23 @@ void Connection::take(std::string_view bytes) {
     const std::size_t used = deliver_lines(bytes);
     held_.assign(bytes.substr(used));
     scanned_ = pauses_ == 0 ? held_.size() : 0;
+    account();
 }
 
 void Connection::deliver_held() {
     std::string bytes = std::exchange(held_, {});
     const std::size_t used = deliver_lines(bytes);
-    bytes.erase(0, used);
-    held_ = std::move(bytes);
+    held_ = used == 0 ? std::move(bytes) : bytes.substr(used);
     scanned_ = pauses_ == 0 ? held_.size() : 0;
+    account();
+}
+
+void Connection::account() {
+    const std::size_t now = open_ ? held_.capacity() + outgoing_.capacity() : 0;
+    if (now != accounted_) {
+        budget_.held(static_cast<std::int64_t>(now) - static_cast<std::int64_t>(accounted_));
+        accounted_ = now;
+    }
 }
 
 void Connection::pause() {
@@ -193,12 +207,15 @@ void Connection::resume() {
     if (--pauses_ > 0 || !open_) {
         return;
     }
-    if (delivering_) {
-        return;  // the loop that is delivering goes on by itself
+    if (delivering_ || resuming_) {
+        return;  // what is delivering goes on by itself
     }
-    // Not from here: the caller is in the middle of something.
+    // Not from here: the caller is in the middle of something. Nothing is read until then, so that nothing
+    // gathers behind lines that wait.
+    resuming_ = true;
     asio::post(io_, [self = shared_from_this()] {
-        if (!self->open_ || self->pauses_ > 0 || self->delivering_) {
+        self->resuming_ = false;
+        if (!self->open_ || self->pauses_ > 0) {
             return;
         }
         self->deliver_held();
@@ -213,7 +230,7 @@ void Connection::resume() {
 
 void Connection::drain() {
     draining_ = true;
-    if (pauses_ == 0 && !delivering_) {
+    if (pauses_ == 0 && !delivering_ && !resuming_) {
         read_some();
     }
 }
@@ -259,7 +276,7 @@ void Connection::watch_outgoing() {
     if (sent_ == outgoing_.size()) {
         outgoing_.clear();
         sent_ = 0;
-        if (outgoing_.capacity() > outgoing_pause_bytes) {
+        if (outgoing_.capacity() > outgoing_kept_bytes) {
             outgoing_.shrink_to_fit();
         }
         if (closing_) {
@@ -275,6 +292,7 @@ void Connection::watch_outgoing() {
         output_paused_ = false;
         resume();
     }
+    account();
 }
 
 void Connection::wait_writable() {
@@ -324,6 +342,7 @@ void Connection::finish() {
     if (last_call_) {
         last_call_->timer.cancel();
     }
+    account();
     events_.closed(*this);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "daemon/memory_budget.hpp"
 #include "daemon/socket_watch.hpp"
 #include "recorder/unique_fd.hpp"
 
@@ -22,6 +23,7 @@ namespace relay::daemon {
 //
 // Memory: between two reads it holds at most one unfinished line (line_bytes_max) and what was read
 // behind a line that asked for a pause; what the client does not read of our answers pauses the reading.
+// All of it is counted in the budget, and a client that is done with it costs none.
 class Connection : public SocketWatch::Listener, public std::enable_shared_from_this<Connection> {
 public:
     // What the connection's owner hears. All of it may be called from start() and resume() on.
@@ -42,11 +44,12 @@ public:
         virtual void closed(Connection& connection) = 0;
     };
 
-    // Takes over `fd`, a connected stream socket. `watch` and `events` outlive the connection while it is
-    // open.
+    // Takes over `fd`, a connected stream socket. `watch`, `budget` and `events` outlive the connection while
+    // it is open.
     Connection(
         boost::asio::io_context& io,
         SocketWatch& watch,
+        MemoryBudget& budget,
         int fd,
         std::uint64_t number,
         std::int64_t peer_pid,
@@ -103,9 +106,11 @@ private:
     void check_drained();
     void finish();
     void watch_outgoing();
+    void account();
 
     boost::asio::io_context& io_;
     SocketWatch& watch_;
+    MemoryBudget& budget_;
     recorder::UniqueFd fd_;
     std::uint32_t watched_ = 0;  // for these events of epoll(7)
     std::unique_ptr<LastCall> last_call_;
@@ -117,12 +122,14 @@ private:
     std::size_t scanned_ = 0;  // of held_: no newline before here
     std::string outgoing_;
     std::size_t sent_ = 0;
+    std::size_t accounted_ = 0;  // of held_ and outgoing_, in the budget
     std::chrono::steady_clock::time_point blocked_since_;
     int pauses_ = 0;
     bool open_ = true;
     bool writing_ = false;  // until the client takes more
     bool delivering_ = false;
-    bool ended_ = false;  // the peer will send no more
+    bool resuming_ = false;  // soon; what is held comes first
+    bool ended_ = false;     // the peer will send no more
     bool draining_ = false;
     bool closing_ = false;  // after the flush
     bool output_paused_ = false;

@@ -28,10 +28,6 @@ namespace {
 constexpr std::int64_t protocol_version = 1;
 constexpr std::int64_t bad_lines_max = 100;
 
-// What an event on its way costs beside its own bytes, so that the bound on unanswered bytes bounds memory
-// for small events too.
-constexpr std::int64_t event_overhead_bytes = 512;
-
 // Only these change or read a session that is not in the table; everything else needs an owner, and a
 // session without one is first attached to.
 bool works_on_any_session(const Event& event) {
@@ -77,7 +73,7 @@ Desk::Desk(Parts parts, const Config& config)
 }
 
 void Desk::configure(const Config& config) {
-    inflight_bytes_max_ = config.max_inflight_bytes;
+    budget_.set_bound(config.max_inflight_bytes);
     event_bytes_max_ = config.max_event_bytes;
     connections_max_ = static_cast<std::size_t>(config.max_connections);
 }
@@ -86,6 +82,7 @@ void Desk::accepted(int fd, std::int64_t peer_pid) {
     auto connection = std::make_shared<Connection>(
         parts_.io,
         sockets_,
+        budget_,
         fd,
         next_connection_++,
         peer_pid,
@@ -132,10 +129,7 @@ void Desk::line_arrived(Connection& connection, std::string_view line) {
         return;
     }
     connection.bad_lines = 0;
-    route(
-        connection,
-        std::get<Event>(decoded),
-        static_cast<std::int64_t>(line.size()) + event_overhead_bytes);
+    route(connection, std::get<Event>(decoded), MemoryBudget::cost_of_event(line.size()));
     connection.flush();
 }
 
@@ -604,7 +598,7 @@ void Desk::line_too_long(Connection& connection) {
 
 void Desk::closed(Connection& connection) {
     const std::uint64_t number = connection.number();
-    inflight_bytes_ -= connection.inflight_bytes;
+    budget_.answered(connection.inflight_bytes);
     connection.inflight_bytes = 0;
     over_budget_.erase(number);
     followers_.forget(number);
@@ -665,8 +659,8 @@ void Desk::drained(Connection& connection) {
 
 void Desk::charge(Connection& connection, std::int64_t bytes) {
     connection.inflight_bytes += bytes;
-    inflight_bytes_ += bytes;
-    if (inflight_bytes_ > inflight_bytes_max_ && !connection.over_budget) {
+    budget_.taken_in(bytes);
+    if (budget_.exceeded() && !connection.over_budget) {
         connection.over_budget = true;
         over_budget_.insert(connection.number());
         connection.pause();
@@ -675,12 +669,12 @@ void Desk::charge(Connection& connection, std::int64_t bytes) {
 
 void Desk::discharge(Connection& connection, std::int64_t bytes) {
     connection.inflight_bytes -= bytes;
-    inflight_bytes_ -= bytes;
+    budget_.answered(bytes);
 }
 
 // Lets those read again who were stopped, once half of what was in flight is answered.
 void Desk::relieve() {
-    if (over_budget_.empty() || inflight_bytes_ > inflight_bytes_max_ / 2) {
+    if (over_budget_.empty() || !budget_.relieved()) {
         return;
     }
     for (const std::uint64_t number : std::exchange(over_budget_, {})) {
@@ -736,7 +730,7 @@ void Desk::hello(Connection& connection, const Event& event) {
     fields += R"(,"protocol":)" + std::to_string(protocol_version) + R"(,"format":)"
               + std::to_string(layout::format_version) + R"(,"max_event_bytes":)"
               + std::to_string(event_bytes_max_) + R"(,"max_inflight_bytes":)"
-              + std::to_string(inflight_bytes_max_) + R"(,"pid":)" + std::to_string(::getpid());
+              + std::to_string(budget_.bound()) + R"(,"pid":)" + std::to_string(::getpid());
     ack(connection, event.id, fields);
 }
 
@@ -761,7 +755,7 @@ std::string Desk::status_fields() const {
     status.integer("acks", static_cast<std::int64_t>(acks_));
     status.integer("redactions", static_cast<std::int64_t>(parts_.recorder.redactions()));
     status.integer("queue_depth", parts_.recorder.outstanding());
-    status.integer("inflight_bytes", inflight_bytes_);
+    status.integer("inflight_bytes", budget_.unanswered());
     status.integer("journal_bytes", pipeline.journal_bytes());
     status.integer("journal_lsn", static_cast<std::int64_t>(pipeline.durable_lsn()));
     status.integer("checkpoint_age_ms", pipeline.checkpoint_age_ms());

@@ -5,6 +5,7 @@
 #include "daemon/connection.hpp"
 #include "daemon/followers.hpp"
 #include "daemon/log.hpp"
+#include "daemon/memory_budget.hpp"
 #include "daemon/owner_watch.hpp"
 #include "layout/answer.hpp"
 #include "layout/event.hpp"
@@ -123,6 +124,7 @@ private:
 
     Parts parts_;
     layout::EventDecoder decoder_;
+    MemoryBudget budget_;
     SocketWatch sockets_;
     Followers followers_;
     OwnerWatch owners_;
@@ -132,8 +134,6 @@ private:
     // Sessions whose owner is dead, until its connection is drained.
     std::unordered_map<std::uint64_t, std::vector<std::pair<layout::Ulid, std::int64_t>>> dying_;
     std::unordered_set<std::uint64_t> over_budget_;
-    std::int64_t inflight_bytes_ = 0;
-    std::int64_t inflight_bytes_max_ = 0;
     std::int64_t event_bytes_max_ = 0;
     std::size_t connections_max_ = 0;
     bool stopping_ = false;

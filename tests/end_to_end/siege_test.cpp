@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 
 namespace relay::tests {
@@ -279,6 +280,48 @@ TEST_CASE("sixty four mebibytes of memory are enough under load") {
     CHECK(daemon.running());
     CHECK(daemon.pid() == pid);
     daemon.kill();
+}
+
+TEST_CASE("what clients send behind a line that waits takes no more memory than they may") {
+    constexpr int crowd_size = 500;
+    constexpr int lines = 150;
+    DaemonSetup setup = small_journal();
+    setup.flags.insert(setup.flags.end(), {"--set", "daemon.max_inflight_bytes=8MiB"});
+    DaemonProcess daemon(std::move(setup));
+    REQUIRE_MESSAGE(daemon.start(), daemon.log());
+    std::vector<WireClient> crowd;
+    for (int number = 0; number < crowd_size; ++number) {
+        crowd.emplace_back(daemon.socket());
+        CHECK_ACK(crowd.back().request({{"type", "hello"}}));
+    }
+    const long before_kib = daemon.resident_kib();
+    daemon.signal(SIGSTOP);
+    const std::string text(1024, 'b');
+    for (int number = 0; number < crowd_size; ++number) {
+        const std::string id = "01J0000000000000000000" + std::to_string(1000 + number);
+        std::string all = event(
+                              "session.start",
+                              id,
+                              {{"agent", "custom"}, {"cwd", daemon.work()}, {"id", "started"}})
+                              .dump()
+                          + "\n" + event("turn.start", id, {{"prompt", "p"}}).dump() + "\n";
+        for (int line = 0; line < lines; ++line) {
+            all += event("turn.output", id, {{"text", text}}).dump() + "\n";
+        }
+        all += event("session.end", id, {{"id", "ended"}}).dump() + "\n";
+        CHECK(crowd[static_cast<std::size_t>(number)].send_bytes(all));
+    }
+    daemon.signal(SIGCONT);
+    for (WireClient& client : crowd) {
+        CHECK_ACK(client.read(std::chrono::seconds(60)));
+        CHECK_ACK(client.read(std::chrono::seconds(60)));
+    }
+    const long most_kib = daemon.most_resident_kib();
+    MESSAGE("from " << before_kib << " to at most " << most_kib << " KiB");
+    if (!sanitized) {
+        // All that was sent, kept at once, takes more than 100 MiB.
+        CHECK(most_kib < before_kib + (32 << 10) + 16L * crowd_size);
+    }
 }
 
 }  // namespace

@@ -227,11 +227,11 @@ std::string DaemonProcess::log() const {
     return text_of(root() + "/daemon.err");
 }
 
-long DaemonProcess::resident_kib() const {
+long DaemonProcess::memory_kib(std::string_view of) const {
     std::ifstream status("/proc/" + std::to_string(pid_) + "/status");
     std::string word;
     while (status >> word) {
-        if (word == "VmRSS:") {
+        if (word == of) {
             long kib = 0;
             status >> kib;
             return kib;

@@ -73,7 +73,9 @@ public:
     [[nodiscard]] std::map<std::string, std::string> environment() const;
     [[nodiscard]] std::vector<std::string> arguments() const;  // the program first
     [[nodiscard]] std::string log() const;                     // its stderr, over all restarts
-    [[nodiscard]] long resident_kib() const;                   // from /proc
+    // From /proc: now, and the most there ever was.
+    [[nodiscard]] long resident_kib() const { return memory_kib("VmRSS:"); }
+    [[nodiscard]] long most_resident_kib() const { return memory_kib("VmHWM:"); }
 
     // For the next start.
     std::vector<std::string>& flags() { return setup_.flags; }
@@ -81,6 +83,7 @@ public:
 
 private:
     [[nodiscard]] bool reap(bool patiently);
+    [[nodiscard]] long memory_kib(std::string_view of) const;
 
     TemporaryDirectory root_;
     DaemonSetup setup_;
