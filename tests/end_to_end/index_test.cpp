@@ -26,6 +26,10 @@ constexpr int sessions_count = 40;
 class IndexedHome {
 public:
     IndexedHome() { write_many_sessions(sessions(), sessions_count, 300, 3); }
+    // Deleting starts a daemon.
+    ~IndexedHome() { static_cast<void>(run({"daemon", "stop"})); }
+    IndexedHome(const IndexedHome&) = delete;
+    IndexedHome& operator=(const IndexedHome&) = delete;
 
     [[nodiscard]] std::string sessions() const { return root_.path() + "/state/sessions"; }
     [[nodiscard]] std::string index() const { return root_.path() + "/cache/index.sqlite"; }

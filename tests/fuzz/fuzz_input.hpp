@@ -12,6 +12,9 @@
 #include <string>
 #include <string_view>
 
+// What every fuzzer is. NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's word
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
 // A property that must hold for every input.
 #define HOLDS(condition)                                                                           \
     do {                                                                                           \

@@ -51,9 +51,12 @@ Heard hear(FuzzInput cuts, std::string_view stream, bool in_pieces) {
     int ends[2];
     HOLDS(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     boost::asio::io_context io;
+    daemon::SocketWatch watch(io);
+    daemon::MemoryBudget budget;
+    budget.set_bound(std::int64_t{1} << 20);
     Listener listener(heard);
     auto connection = std::make_shared<daemon::Connection>(
-        io, ends[0], /*number=*/1, /*peer_pid=*/1, line_bytes_max, listener);
+        io, watch, budget, ends[0], /*number=*/1, /*peer_pid=*/1, line_bytes_max, listener);
     connection->start();
     while (!stream.empty()) {
         const std::size_t wanted = in_pieces ? 1 + cuts.byte() : std::size_t{16 * 1024};
@@ -70,6 +73,7 @@ Heard hear(FuzzInput cuts, std::string_view stream, bool in_pieces) {
     connection->close();
     io.restart();
     io.poll();
+    HOLDS(!budget.exceeded());
     return heard;
 }
 
