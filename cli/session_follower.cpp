@@ -248,7 +248,7 @@ void SessionFollower::see_line(std::string_view text, const See& see) {
 }
 
 Status SessionFollower::read(const See& see) {
-    const Status read = read_timeline(see);
+    Status read = read_timeline(see);
     streams_.clear();
     return read;
 }

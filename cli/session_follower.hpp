@@ -52,7 +52,7 @@ public:
     [[nodiscard]] const std::string& directory() const { return directory_; }
 
 private:
-    void see_line(std::string_view line, const See& see);
+    void see_line(std::string_view text, const See& see);
     [[nodiscard]] layout::Status read_timeline(const See& see);
     void see_stream(Moment moment, const std::string& file, std::int64_t bytes, const See& see);
     [[nodiscard]] std::string place_of(const std::string& file) const;

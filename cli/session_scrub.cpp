@@ -243,7 +243,7 @@ Status SessionScrub::look() {
         return names.error();
     }
     for (const std::string& name : names.value()) {
-        const Status looked = is_document(name) ? look_at_document(name) : look_at_bytes(name);
+        Status looked = is_document(name) ? look_at_document(name) : look_at_bytes(name);
         if (!looked.ok()) {
             return looked;
         }

@@ -69,7 +69,7 @@ struct Delivery {
 // the calls. Of no use in the child of a fork().
 class [[gnu::visibility("default")]] Session {
 public:
-    explicit Session(SessionStart start, Places places = {});
+    explicit Session(const SessionStart& start, Places places = {});
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
     // Without end() or checkpoint(): what was not recorded is left in the spool file, and the daemon waits

@@ -19,7 +19,6 @@ namespace relay::delivery {
 
 namespace {
 
-using layout::Errc;
 using layout::Result;
 using nlohmann::json;
 using std::chrono::milliseconds;

@@ -151,7 +151,7 @@ struct Session::Parts {
     std::optional<Delivery> delivery;
 };
 
-Session::Session(SessionStart start, Places places) {
+Session::Session(const SessionStart& start, Places places) {
     const std::optional<std::string> more = members_of(start.more);
     const Result<Places> found = filled_in(std::move(places));
     std::string unusable = found.ok() ? "" : found.error().context;

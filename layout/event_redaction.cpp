@@ -62,8 +62,7 @@ private:
     }
     void hide_one(std::string_view& text) {
         std::string hidden;
-        if (redactor_.judge({}, text, {}, Redactor::Rest::none, hidden, result_.count)
-            == Redactor::Verdict::changed) {
+        if (redactor_.judge({.text = text}, hidden, result_.count) == Redactor::Verdict::changed) {
             text = result_.texts.emplace_back(std::move(hidden));
         }
     }

@@ -211,6 +211,7 @@ void JsonObject::key(std::string_view key) {
     std::string_view before = lines ? ",\n  \"" : ",\"";
     before.remove_prefix(std::exchange(first_, false) ? 1 : 0);
     const std::string_view after = lines ? "\": " : "\":";
+    // NOLINTNEXTLINE(*-member-init): filled below, for every key
     std::array<char, word_bytes_max + 16> whole;
     char* to = std::copy(before.begin(), before.end(), whole.data());
     bool plain = key.size() <= word_bytes_max;

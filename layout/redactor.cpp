@@ -186,6 +186,33 @@ Redactor::Redactor() : context_bytes_(shape_context_bytes) {
 
 Redactor::~Redactor() = default;
 
+Result<std::unique_ptr<Redactor::Rule>> Redactor::own_rule(const std::string& text) {
+    const std::size_t equals = text.find('=');
+    const std::string name = text.substr(0, equals);
+    if (equals == std::string::npos || !is_rule_name(name)) {
+        return bad_rule(text, "is no name=pattern with a name of at most 32 of a-z, 0-9 and -");
+    }
+    RE2::Options options;
+    options.set_log_errors(false);
+    options.set_longest_match(true);
+    options.set_encoding(RE2::Options::EncodingLatin1);
+    auto rule = std::make_unique<Rule>();
+    rule->placeholder = "[REDACTED:" + name + "]";
+    rule->alphabet = Alphabet(own_alphabet);
+    rule->pattern = std::make_unique<RE2>(text.substr(equals + 1), options);
+    if (!rule->pattern->ok()) {
+        return bad_rule(text, "is no regular expression of RE2: " + rule->pattern->error());
+    }
+    rule->head = fixed_head(*rule->pattern);
+    if (rule->head.size() < own_head_bytes_min) {
+        return bad_rule(
+            text,
+            "begins with fewer than three fixed characters, by which a secret would be known "
+            "before it is whole");
+    }
+    return rule;
+}
+
 Result<std::shared_ptr<const Redactor>> Redactor::create(std::span<const std::string> rules) {
     if (rules.size() > own_rules_max) {
         return Error{Errc::invalid, 0, "more than " + std::to_string(own_rules_max) + " rules"};
@@ -204,30 +231,11 @@ Result<std::shared_ptr<const Redactor>> Redactor::create(std::span<const std::st
             left_out.insert(name);
             continue;
         }
-        const std::size_t equals = text.find('=');
-        const std::string name = text.substr(0, equals);
-        if (equals == std::string::npos || !is_rule_name(name)) {
-            return bad_rule(text, "is no name=pattern with a name of at most 32 of a-z, 0-9 and -");
+        auto rule = own_rule(text);
+        if (!rule.ok()) {
+            return rule.error();
         }
-        RE2::Options options;
-        options.set_log_errors(false);
-        options.set_longest_match(true);
-        options.set_encoding(RE2::Options::EncodingLatin1);
-        auto rule = std::make_unique<Rule>();
-        rule->placeholder = "[REDACTED:" + name + "]";
-        rule->alphabet = Alphabet(own_alphabet);
-        rule->pattern = std::make_unique<RE2>(text.substr(equals + 1), options);
-        if (!rule->pattern->ok()) {
-            return bad_rule(text, "is no regular expression of RE2: " + rule->pattern->error());
-        }
-        rule->head = fixed_head(*rule->pattern);
-        if (rule->head.size() < own_head_bytes_min) {
-            return bad_rule(
-                text,
-                "begins with fewer than three fixed characters, by which a secret would be known "
-                "before it is whole");
-        }
-        own.push_back(std::move(rule));
+        own.push_back(std::move(rule.value()));
     }
 
     std::shared_ptr<Redactor> made(new Redactor);
@@ -262,29 +270,23 @@ Result<std::shared_ptr<const Redactor>> Redactor::create(std::span<const std::st
     return std::shared_ptr<const Redactor>(std::move(made));
 }
 
-Redactor::Verdict Redactor::judge(
-    std::string_view written,
-    std::string_view piece,
-    std::string_view after,
-    Rest rest,
-    std::string& out,
-    std::int64_t& count) const {
+Redactor::Verdict Redactor::judge(const Piece& piece, std::string& out, std::int64_t& count) const {
     Text text;
-    text.rest = rest;
-    if (written.empty() && after.empty()) {
-        text.all = piece;
-        text.end = piece.size();
+    text.rest = piece.rest;
+    if (piece.written.empty() && piece.after.empty()) {
+        text.all = piece.text;
+        text.end = piece.text.size();
         return judge(text, Form::text, out, count);
     }
-    text.is_cut = written.size() > context_bytes_;
-    written.remove_prefix(written.size() - std::min(written.size(), context_bytes_));
-    after = after.substr(0, context_bytes_);
+    const std::size_t before = std::min(piece.written.size(), context_bytes_);
     std::string all;
-    all.reserve(written.size() + piece.size() + after.size());
-    all.append(written).append(piece).append(after);
+    all.reserve(before + piece.text.size() + std::min(piece.after.size(), context_bytes_));
+    all.append(piece.written.substr(piece.written.size() - before));
+    all.append(piece.text).append(piece.after.substr(0, context_bytes_));
+    text.is_cut = piece.written.size() > context_bytes_;
     text.all = all;
-    text.begin = written.size();
-    text.end = written.size() + piece.size();
+    text.begin = before;
+    text.end = before + piece.text.size();
     return judge(text, Form::text, out, count);
 }
 

@@ -51,16 +51,16 @@ public:
         undecided,  // ends inside what may be a secret, and the rest is unknown: wait
     };
 
-    // Judges a piece of a stream: `written` is the end of what stands before it, `after` what is known to follow it. A body of
-    // which less than the required length has come by Rest::waited is hidden when half of that is there, and
-    // written otherwise; the bytes that complete it later are hidden. Adds the number of placeholders to `count`.
-    [[nodiscard]] Verdict judge(
-        std::string_view written,
-        std::string_view piece,
-        std::string_view after,
-        Rest rest,
-        std::string& out,
-        std::int64_t& count) const;
+    struct Piece {
+        std::string_view written{};  // the end of what stands before it
+        std::string_view text{};
+        std::string_view after{};  // what is known to follow it
+        Rest rest = Rest::none;
+    };
+
+    // Judges a piece of a stream. A body of which less than the required length has come by Rest::waited is
+    // hidden when half of that is there, and written otherwise; the bytes that complete it later are hidden. Adds the number of placeholders to `count`.
+    [[nodiscard]] Verdict judge(const Piece& piece, std::string& out, std::int64_t& count) const;
 
     // A text that is whole; false when there is nothing to hide in it.
     [[nodiscard]] bool redact(std::string& text, std::int64_t& count) const;
@@ -88,6 +88,7 @@ private:
     enum class Form { text, json };
 
     Redactor();
+    [[nodiscard]] static Result<std::unique_ptr<Rule>> own_rule(const std::string& text);
     [[nodiscard]] Verdict judge(Text text, Form form, std::string& out, std::int64_t& count) const;
     [[nodiscard]] static Judged judge_own(const Text& text, const Hit& hit, Form form);
     [[nodiscard]] static Judged judge_shape(const Text& text, const Hit& hit);

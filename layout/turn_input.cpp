@@ -86,8 +86,7 @@ Result<std::size_t> TurnInput::read_at(std::int64_t offset, char* into, std::siz
     std::string passed_over(piece_bytes, '\0');
     while (position_ < offset) {
         const auto ahead = static_cast<std::size_t>(offset - position_);
-        const Result<std::size_t> got =
-            read(passed_over.data(), std::min(ahead, passed_over.size()));
+        Result<std::size_t> got = read(passed_over.data(), std::min(ahead, passed_over.size()));
         if (!got.ok() || got.value() == 0) {
             return got;
         }

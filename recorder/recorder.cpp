@@ -295,10 +295,10 @@ Reply Recorder::take_piece(
         std::string hidden;
         std::int64_t count = 0;
         const Redactor::Verdict verdict = redactor_->judge(
-            entry.session.written_end(piece.stream),
-            piece.bytes,
-            {},
-            Redactor::Rest::unknown,
+            {.written = entry.session.written_end(piece.stream),
+             .text = piece.bytes,
+             .after = {},
+             .rest = Redactor::Rest::unknown},
             hidden,
             count);
         if (verdict == Redactor::Verdict::changed) {
@@ -334,7 +334,7 @@ void Recorder::settle_held(Entry& entry, Redactor::Rest rest) {
         body.bytes = first.bytes;
         if (redactor_) {  // a reload may have taken it away
             const Redactor::Verdict verdict = redactor_->judge(
-                entry.session.written_end(body.stream), first.bytes, after, rest, hidden, count);
+                {entry.session.written_end(body.stream), first.bytes, after, rest}, hidden, count);
             if (verdict == Redactor::Verdict::undecided) {
                 return;
             }

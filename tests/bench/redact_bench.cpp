@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
     print("whole, no secret", clean.size(), [&] {
         std::string out;
         std::int64_t count = 0;
-        static_cast<void>(redactor.judge({}, clean, {}, Redactor::Rest::none, out, count));
+        static_cast<void>(redactor.judge({.text = clean}, out, count));
         return count;
     });
     print("pieces of 256, no secret", clean.size(), [&] {
@@ -81,10 +81,10 @@ int main(int argc, char** argv) {
         for (std::size_t at = 0; at < clean.size(); at += piece_bytes) {
             const std::size_t before = std::min<std::size_t>(at, 2048);
             static_cast<void>(redactor.judge(
-                std::string_view(clean).substr(at - before, before),
-                std::string_view(clean).substr(at, piece_bytes),
-                {},
-                Redactor::Rest::waited,
+                {.written = std::string_view(clean).substr(at - before, before),
+                 .text = std::string_view(clean).substr(at, piece_bytes),
+                 .after = {},
+                 .rest = Redactor::Rest::waited},
                 out,
                 count));
             out.clear();
@@ -96,7 +96,7 @@ int main(int argc, char** argv) {
     print("whole, a secret a line", secrets.size(), [&] {
         std::string out;
         std::int64_t count = 0;
-        static_cast<void>(redactor.judge({}, secrets, {}, Redactor::Rest::none, out, count));
+        static_cast<void>(redactor.judge({.text = secrets}, out, count));
         return count;
     });
 }

@@ -49,7 +49,7 @@ public:
             }
             std::string out;
             const Verdict verdict =
-                redactor_.judge(written, held_.front(), after, rest, out, count);
+                redactor_.judge({written, held_.front(), after, rest}, out, count);
             if (verdict == Verdict::undecided) {
                 return;
             }
@@ -218,9 +218,8 @@ TEST_CASE("the end of the file is all that a later piece needs to know") {
         CAPTURE(before);
         std::string out;
         std::int64_t count = 0;
-        CHECK(
-            redactor->judge(before, alnum36 + " y", {}, Rest::unknown, out, count)
-            == Verdict::changed);
+        const std::string piece = alnum36 + " y";
+        CHECK(redactor->judge({before, piece, {}, Rest::unknown}, out, count) == Verdict::changed);
         CHECK(before + out == "x ghp_[REDACTED:github-token] y");
     }
 }
