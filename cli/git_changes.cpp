@@ -61,6 +61,7 @@ bool look_above(std::string path, struct stat& status) {
 bool copy_index(const std::string& from, const std::string& to) {
     struct stat status {};
     boost::system::error_code failed;
+    fs::remove(to, failed);
     if (::stat(from.c_str(), &status) != 0) {
         return errno == ENOENT;  // before the first `git add` there is none
     }
@@ -92,6 +93,18 @@ void look_at_repository(const std::string& submodule, struct stat& status) {
     }
     // One that cannot be looked at keeps the time of its directory.
     static_cast<void>(::stat(place.c_str(), &status));
+}
+
+// Whether what stands at `path`, or its absence, is of `time` or later.
+bool changed_since(const timespec& time, const std::string& path) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) {
+        return look_above(path, status) && is_later(status.st_ctim, time);
+    }
+    if (S_ISDIR(status.st_mode)) {
+        look_at_repository(path, status);
+    }
+    return is_later(status.st_ctim, time);
 }
 
 struct FileChange {
@@ -167,16 +180,16 @@ struct GitChanges::Pictures {
         steady_clock::time_point deadline,
         std::string_view input = {}) const;
     [[nodiscard]] bool prepare(steady_clock::time_point deadline);
-    [[nodiscard]] std::string candidates(
+    [[nodiscard]] std::vector<std::string> candidates(
         const std::string& index,
         const timespec* until,
         steady_clock::time_point deadline,
         LargeFiles& large) const;
+    [[nodiscard]] bool is_untouched(const std::vector<std::string>& paths) const;
     [[nodiscard]] std::string take(
         const std::string& index,
-        const timespec* until,
-        steady_clock::time_point deadline,
-        LargeFiles& large) const;
+        const std::vector<std::string>& paths,
+        steady_clock::time_point deadline) const;
     void take_first();
     [[nodiscard]] std::string compare(steady_clock::time_point deadline);
 };
@@ -229,15 +242,15 @@ bool GitChanges::Pictures::prepare(steady_clock::time_point deadline) {
     root = lines[0];
     boost::system::error_code failed;
     fs::create_directory(directory + "/objects", failed);
-    const bool copied = !failed && copy_index(lines[1], directory + "/before");
+    const bool copied = !failed && copy_index(lines[1], directory + "/start");
     environment.push_back("GIT_OBJECT_DIRECTORY=" + directory + "/objects");
     environment.push_back("GIT_ALTERNATE_OBJECT_DIRECTORIES=" + lines[2]);
     return copied;
 }
 
-// The paths that differ from the index, separated by zeros, without large ones and without those that were
-// changed at or after `until`.
-std::string GitChanges::Pictures::candidates(
+// The paths that differ from the index, without large ones and without those that were changed at or after
+// `until`.
+std::vector<std::string> GitChanges::Pictures::candidates(
     const std::string& index,
     const timespec* until,
     steady_clock::time_point deadline,
@@ -251,7 +264,7 @@ std::string GitChanges::Pictures::candidates(
         const std::vector<std::string> more = parts_of(answer.ok() ? answer.value() : "", '\0');
         paths.insert(paths.end(), more.begin(), more.end());
     }
-    std::string wanted;
+    std::vector<std::string> wanted;
     if (paths.size() > candidates_max) {
         return wanted;
     }
@@ -259,40 +272,41 @@ std::string GitChanges::Pictures::candidates(
         const std::string whole = root + "/" + path;
         struct stat status {};
         const bool there = ::lstat(whole.c_str(), &status) == 0;
-        if (!there && (until == nullptr || !look_above(whole, status))) {
-            wanted.append(path).push_back('\0');
-            continue;
-        }
-        if (path.ends_with('/')) {
+        if (there && path.ends_with('/')) {
             continue;  // a repository inside this one that it knows nothing of
         }
-        const bool submodule = there && S_ISDIR(status.st_mode);
-        if (submodule && until != nullptr) {
-            look_at_repository(whole, status);
-        }
-        if (until != nullptr && is_later(status.st_ctim, *until)) {
+        if (until != nullptr && changed_since(*until, whole)) {
             continue;
         }
-        if (there && !submodule && status.st_size > file_bytes_max) {
+        if (there && !S_ISDIR(status.st_mode) && status.st_size > file_bytes_max) {
             large[path] = {
                 status.st_size,
                 std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
             continue;
         }
-        wanted.append(path).push_back('\0');
+        wanted.push_back(path);
     }
     return wanted;
 }
 
-// The id of a tree; empty when git failed.
+// Since the turn began.
+bool GitChanges::Pictures::is_untouched(const std::vector<std::string>& paths) const {
+    return std::none_of(paths.begin(), paths.end(), [this](const std::string& path) {
+        return changed_since(began, root + "/" + path);
+    });
+}
+
+// The id of the tree that `index` has with `paths` as they are now; empty when git failed.
 std::string GitChanges::Pictures::take(
     const std::string& index,
-    const timespec* until,
-    steady_clock::time_point deadline,
-    LargeFiles& large) const {
-    const std::string wanted = candidates(index, until, deadline, large);
-    if (!wanted.empty()
-        && !ask(index, {"update-index", "-z", "--add", "--remove", "--stdin"}, deadline, wanted)
+    const std::vector<std::string>& paths,
+    steady_clock::time_point deadline) const {
+    std::string list;
+    for (const std::string& path : paths) {
+        list.append(path).push_back('\0');
+    }
+    if (!list.empty()
+        && !ask(index, {"update-index", "-z", "--add", "--remove", "--stdin"}, deadline, list)
                 .ok()) {
         return "";
     }
@@ -305,22 +319,30 @@ void GitChanges::Pictures::take_first() {
     boost::system::error_code failed;
     if (ready) {
         // What the last turn ended with says more than the user's index, which knows no untracked file.
-        fs::rename(directory + "/after", directory + "/before", failed);
-        large_before = std::exchange(large_after, {});
+        fs::rename(directory + "/after", directory + "/start", failed);
         ready = !failed;
     } else {
         ready = prepare(deadline);
     }
-    if (ready) {
-        tree_before = take("before", &began, deadline, large_before);
-        ready = !tree_before.empty();
+    const LargeFiles large_at_start = std::exchange(large_after, {});
+    bool taken = false;
+    while (ready && !taken) {
+        large_before = large_at_start;
+        ready = copy_index(directory + "/start", directory + "/before");
+        const std::vector<std::string> paths = candidates("before", &began, deadline, large_before);
+        tree_before = take("before", paths, deadline);
+        // A file that the agent changed after our look and before git's would be in the picture as the agent
+        // made it. Once more then: this time it is left out.
+        taken = is_untouched(paths);
+        ready = ready && (taken ? !tree_before.empty() : steady_clock::now() < deadline);
     }
 }
 
 std::string GitChanges::Pictures::compare(steady_clock::time_point deadline) {
     const bool copied = copy_index(directory + "/before", directory + "/after");
     large_after.clear();
-    const std::string tree_after = copied ? take("after", nullptr, deadline, large_after) : "";
+    const std::string tree_after =
+        copied ? take("after", candidates("after", nullptr, deadline, large_after), deadline) : "";
     if (tree_after.empty()) {
         ready = false;
         return "";

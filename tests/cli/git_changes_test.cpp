@@ -115,6 +115,34 @@ TEST_CASE("a directory that the agent deletes in its first moment is part of the
     CHECK(files_of(repository.turn(*changes, "rm -r kept")) == Files{{"kept/deep/x", "deleted"}});
 }
 
+TEST_CASE("a file that the agent changes between our look and git's is part of the turn") {
+    const Repository repository;
+    // Changed before the turn, so that the first picture has to have them anew.
+    repository.shell(
+        "echo second > second.txt && echo third > third.txt && git add . && "
+        "echo mine >> tracked.txt && echo mine >> old.txt && echo mine >> second.txt && "
+        "rm third.txt && sleep 0.02");
+    // The agent's hand comes before git's, once.
+    const std::string script = repository.file(".git/git");
+    std::ofstream(script)
+        << "#!/bin/sh\ncase \"$*\" in *update-index*) cd '" << repository.directory.path()
+        << "' && if mkdir .git/once 2>/dev/null; then echo agent > tracked.txt; "
+           "rm old.txt; rm second.txt; mkdir second.txt; echo agent > third.txt; fi;; "
+           "esac\nexec /usr/bin/env git \"$@\"\n";
+    repository.shell("chmod +x .git/git");
+    auto changes = GitChanges::watch(repository.directory.path(), repository.file(".git"));
+    REQUIRE(changes);
+    changes->begin();
+    const json change = json::parse("{" + changes->end() + "}");
+    CHECK(
+        files_of(change)
+        == Files{
+            {"old.txt", "deleted"},
+            {"second.txt", "deleted"},
+            {"third.txt", "modified"},
+            {"tracked.txt", "modified"}});
+}
+
 TEST_CASE("looking at changes leaves index and objects and hooks of the user alone") {
     const Repository repository;
     repository.shell(
