@@ -265,7 +265,11 @@ Catalog::plan(const layout::SessionStart& start, const std::optional<Ulid>& wish
 
     SessionPlan plan;
     plan.claim = claim_of(placement.store);
-    plan.volume = Pipeline::volume_name(disk_, plan.claim);
+    auto volume = Pipeline::volume_name(disk_, plan.claim);
+    if (!volume.ok()) {
+        return volume.error();
+    }
+    plan.volume = std::move(volume.value());
     {
         const std::lock_guard guard(mutex_);
         plan.id = wished ? *wished : ids_.next(clock_.now());
@@ -320,7 +324,11 @@ Result<FoundSession> Catalog::find(const Ulid& session) {
         return state.error();
     }
     found.state = std::move(state.value());
-    found.volume = Pipeline::volume_name(disk_, found.state.claim);
+    auto volume = Pipeline::volume_name(disk_, found.state.claim);
+    if (!volume.ok()) {
+        return volume.error();
+    }
+    found.volume = std::move(volume.value());
     return found;
 }
 

@@ -78,13 +78,13 @@ Pipeline::Pipeline(
 
 // Sessions share a volume when they lie on the same file system. One that cannot be reached gets one of
 // its own, named by its anchor.
-std::string Pipeline::volume_name(Disk& disk, const layout::Claim& claim) {
-    if (auto place = open_place(disk, claim); place.ok()) {
-        if (auto stat = place.value()->stat(); stat.ok()) {
-            return volume_name(stat.value());
-        }
+Result<std::string> Pipeline::volume_name(Disk& disk, const layout::Claim& claim) {
+    auto place = open_place(disk, claim);
+    auto stat = place.ok() ? place.value()->stat() : Result<FileStat>(place.error());
+    if (!stat.ok() && is_disk_fault(stat.error())) {
+        return stat.error();
     }
-    return volume_name(claim);
+    return stat.ok() ? volume_name(stat.value()) : volume_name(claim);
 }
 
 std::string Pipeline::volume_name(const layout::Claim& unreachable) {

@@ -46,8 +46,9 @@ public:
     Pipeline(Disk& disk, const Clock& clock, PipelineListener& listener, PipelineLimits limits);
 
     // The file system that a session of this place is on. Asks the disk, so it may wait: not for the
-    // io thread. An anchor that cannot be reached has a name of its own.
-    [[nodiscard]] static std::string volume_name(Disk& disk, const layout::Claim& claim);
+    // io thread. An anchor that cannot be reached has a name of its own; an error when the disk fails, because
+    // what stands there at the next look may be another disk.
+    [[nodiscard]] static Result<std::string> volume_name(Disk& disk, const layout::Claim& claim);
     [[nodiscard]] static std::string volume_name(const FileStat& stat);
     [[nodiscard]] static std::string volume_name(const layout::Claim& unreachable);
 

@@ -169,10 +169,11 @@ Status Recovery::adopt_claims(std::string_view payload) {
                 return claim.error();
             }
             pipeline_.last_ulid_ = std::max(pipeline_.last_ulid_, change->header.session);
+            const auto volume = Pipeline::volume_name(pipeline_.disk_, claim.value());
             static_cast<void>(pipeline_.files_for(
                 change->header.session,
                 claim.value(),
-                Pipeline::volume_name(pipeline_.disk_, claim.value())));
+                volume.ok() ? volume.value() : Pipeline::volume_name(claim.value())));
         }
         if (effects.damaged()) {
             return Error{

@@ -102,7 +102,9 @@ public:
 
     std::shared_ptr<recorder::SessionFiles> files(std::uint8_t number, const std::string& mount) {
         return pipeline->files_for(
-            ulid(number), claim(mount), recorder::Pipeline::volume_name(disk, claim(mount)));
+            ulid(number),
+            claim(mount),
+            recorder::Pipeline::volume_name(disk, claim(mount)).value());
     }
 
     // A change with these effects. `ticket` finds its verdict again.

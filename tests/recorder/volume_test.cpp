@@ -376,7 +376,7 @@ TEST_CASE("a disk that is not mounted when the process begins is waited for") {
     const auto other = world.pipeline->files_for(
         RecorderWorld::ulid(3),
         RecorderWorld::claim("/one"),
-        recorder::Pipeline::volume_name(world.disk, RecorderWorld::claim("/one")));
+        recorder::Pipeline::volume_name(world.disk, RecorderWorld::claim("/one")).value());
     world.submit(other, 20, {RecorderWorld::replace("meta.json", "{3}")}, true);
     world.turn_wheels();
     CHECK(world.verdict(20) == Verdict::visible);
@@ -386,6 +386,22 @@ TEST_CASE("a disk that is not mounted when the process begins is waited for") {
     world.run_for(35'000);
     CHECK(world.seen(world.root(1, "/one") + stream) == "a");
     CHECK(world.deferrals() == 1);
+}
+
+TEST_CASE("a place is known by its disk and not guessed when that fails") {
+    TwoSessions world;
+    const layout::Claim claim = RecorderWorld::claim("/one");
+    const auto known = recorder::Pipeline::volume_name(world.disk, claim);
+    REQUIRE(known.ok());
+    for (const Op look : {Op::open, Op::stat}) {
+        world.disk.set_faults({{.at_operation = 0, .os_errno = EIO, .only = look}});
+        CHECK_FALSE(recorder::Pipeline::volume_name(world.disk, claim).ok());
+    }
+    // Closed to us, which the next look may find mended: it is waited for.
+    world.disk.set_faults({{.at_operation = 0, .os_errno = EACCES, .only = Op::open}});
+    const auto closed = recorder::Pipeline::volume_name(world.disk, claim);
+    REQUIRE(closed.ok());
+    CHECK(closed.value() != known.value());
 }
 
 TEST_CASE("a failed sync is answered by applying again and never by syncing again") {
@@ -454,7 +470,7 @@ TEST_CASE("a deleted repository takes its sessions with it and not the disk") {
     layout::Claim claim = RecorderWorld::claim("/one");
     claim.anchor = "/one/other";
     const auto third = world.pipeline->files_for(
-        RecorderWorld::ulid(3), claim, recorder::Pipeline::volume_name(world.disk, claim));
+        RecorderWorld::ulid(3), claim, recorder::Pipeline::volume_name(world.disk, claim).value());
     world.submit(third, 3, {RecorderWorld::replace("meta.json", "{3}")}, true);
     world.turn_wheels();
     world.disk.user_remove_tree("/one/repo");

@@ -104,7 +104,7 @@ private:
     // Clients.
     void send_something();
     void send(Client& client);
-    void send_start(Client& client);
+    [[nodiscard]] bool send_start(Client& client);
     Sent invent(const Client& client);
     std::string text_for(const Client& client, std::size_t size_max);
     void take(Client& client, Step step);

@@ -80,7 +80,12 @@ void Simulation::World::take(Client& client, Step step) {
     pipeline_->submit(std::move(item));
 }
 
-void Simulation::World::send_start(Client& client) {
+// False when the daemon would refuse it.
+bool Simulation::World::send_start(Client& client) {
+    const auto volume = Pipeline::volume_name(disk_, client.claim);
+    if (!volume.ok()) {
+        return false;
+    }
     SessionState state;
     state.meta.id = client.id;
     state.meta.slug = "270115-quiet-harbor";
@@ -92,10 +97,10 @@ void Simulation::World::send_start(Client& client) {
         client.numbered ? std::optional<std::int64_t>(1) : std::nullopt;
     client.session =
         std::make_unique<Session>(Session::begin(std::move(state), seq, clock_.now(), first));
-    client.files = pipeline_->files_for(
-        client.id, client.session->claim(), Pipeline::volume_name(disk_, client.claim));
+    client.files = pipeline_->files_for(client.id, client.session->claim(), volume.value());
     client.exists = true;
     take(client, std::move(first));
+    return true;
 }
 
 void Simulation::World::attach(Client& client) {
@@ -116,7 +121,9 @@ void Simulation::World::send(Client& client) {
     const Sent& sent = client.sent[client.next++];
     ++counts.events;
     if (sent.kind == Sent::Kind::start) {
-        send_start(client);
+        if (!send_start(client)) {
+            --client.next;
+        }
         return;
     }
     layout::Event event;
@@ -173,12 +180,12 @@ bool Simulation::World::adopt(Client& client) {
         return false;
     }
     auto state = recorder::load_session(*directory.value(), client.claim, 0, 0);
-    if (!state.ok()) {
+    const auto volume = Pipeline::volume_name(disk_, client.claim);
+    if (!state.ok() || !volume.ok()) {
         return false;
     }
     say("adopts " + client.root);
-    client.files =
-        pipeline_->files_for(client.id, client.claim, Pipeline::volume_name(disk_, client.claim));
+    client.files = pipeline_->files_for(client.id, client.claim, volume.value());
     if (!std::exchange(client.let_go, false)) {
         // Somebody else's disk was away: the journal knows more than the files.
         state.value().client_seq =
