@@ -101,10 +101,11 @@ public:
     }
 
     std::shared_ptr<recorder::SessionFiles> files(std::uint8_t number, const std::string& mount) {
+        const auto volume = recorder::Pipeline::volume_name(disk, claim(mount));
         return pipeline->files_for(
             ulid(number),
             claim(mount),
-            recorder::Pipeline::volume_name(disk, claim(mount)).value());
+            volume.ok() ? volume.value() : recorder::Pipeline::volume_name(claim(mount)));
     }
 
     // A change with these effects. `ticket` finds its verdict again.
