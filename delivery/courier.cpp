@@ -294,7 +294,7 @@ void Courier::react(const Refused& refused) {
     if (!event || std::find(wrong.begin(), wrong.end(), refused.code) == wrong.end()) {
         return;
     }
-    if (event->members.starts_with(R"({"type":"session.start")")) {
+    if (event_type(*event) == "session.start") {
         give_up(refused.message);
         return;
     }
@@ -321,6 +321,17 @@ void Courier::disconnect() {
     in_flight_bytes_ = 0;
 }
 
+// A session.start that was left behind names a process that is gone; the daemon would take the session for crashed in the middle
+// of its delivery.
+void Courier::be_owner(PendingEvent& start) const {
+    auto members =
+        nlohmann::ordered_json::parse(start.members, nullptr, /*allow_exceptions=*/false);
+    if (members.is_object()) {
+        members["pid"] = pid_;
+        start.members = members.dump();
+    }
+}
+
 void Courier::fill() {
     while (outgoing_.size() - sent_bytes_ < outgoing_bytes_max
            && in_flight_bytes_ < in_flight_bytes_max && !(careful_ && !in_flight_.empty())) {
@@ -328,7 +339,10 @@ void Courier::fill() {
         if (!next) {
             return;
         }
-        if (!cut_reason_.empty() && next->event.members.starts_with(R"({"type":"session.end")")) {
+        if (next->seq == 1 && origin_ == Origin::left_behind) {
+            be_owner(next->event);
+        }
+        if (!cut_reason_.empty() && event_type(next->event) == "session.end") {
             next->event.members = R"({"type":"session.checkpoint","reason":)";
             layout::append_json_string(next->event.members, cut_reason_);
             next->event.members += "}";
@@ -438,8 +452,8 @@ void Courier::read_answer(std::string_view line) {
     const std::string code = string_in(answer, "code");
     trouble_ = string_in(answer, "message");
     std::int64_t about = seq;
-    if (code == "too_large") {
-        // Nobody has read its id. One at a time tells which it was.
+    if (!answer.contains("id")) {
+        // Too long or no JSON: nobody has read its id. One at a time tells which it was.
         about = in_flight_.size() == 1 ? outbox_.acknowledged() + 1 : 0;
         careful_ = true;
     }

@@ -70,6 +70,7 @@ private:
     [[nodiscard]] bool go_on_behind(std::int64_t last_seq, bool turn_is_open);
     void react(const Refused& refused);
     [[nodiscard]] bool makes_way();
+    void be_owner(PendingEvent& start) const;
     void fill();
     [[nodiscard]] bool exchange();
     [[nodiscard]] bool receive();

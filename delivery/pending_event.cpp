@@ -5,6 +5,9 @@
 #include "layout/json_writer.hpp"
 #include "layout/utf8.hpp"
 
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
 #include <array>
 
 namespace relay::delivery {
@@ -24,11 +27,16 @@ PendingEvent stream_event(AgentStream stream, std::string_view bytes) {
     return {std::string(stream_members(stream)), std::string(bytes), true};
 }
 
+std::string event_type(const PendingEvent& event) {
+    const auto members = nlohmann::json::parse(event.members, nullptr, /*allow_exceptions=*/false);
+    const auto type = members.find("type");
+    return type != members.end() && type->is_string() ? type->get<std::string>() : "";
+}
+
 bool needs_open_turn(const PendingEvent& event) {
-    constexpr std::array<std::string_view, 2> others{
-        R"({"type":"turn.end")", R"({"type":"turn.tool")"};
-    const std::string_view members = event.members;
-    return event.is_stream || members.starts_with(others[0]) || members.starts_with(others[1]);
+    constexpr std::array<std::string_view, 4> types{
+        "turn.output", "turn.stderr", "turn.tool", "turn.end"};
+    return std::find(types.begin(), types.end(), event_type(event)) != types.end();
 }
 
 std::string wire_line(const PendingEvent& event, std::string_view session, std::int64_t seq) {

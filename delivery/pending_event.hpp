@@ -25,6 +25,9 @@ enum class AgentStream { output, error };
 [[nodiscard]] std::string_view stream_members(AgentStream stream);
 [[nodiscard]] PendingEvent stream_event(AgentStream stream, std::string_view bytes);
 
+// What its member "type" says, however its JSON is spaced: a spool file may be another client's. "" when it says nothing.
+[[nodiscard]] std::string event_type(const PendingEvent& event);
+
 // True for events that need an open turn: output, stderr, tools and the end.
 [[nodiscard]] bool needs_open_turn(const PendingEvent& event);
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -141,6 +142,22 @@ std::string hidden_name(const std::string& path) {
     return path.substr(0, slash + 1) + "." + path.substr(slash + 1) + ".tmp";
 }
 
+// Whether it is called <session>.<pid>.tmp and that process is gone.
+bool is_abandoned(std::string_view name) {
+    constexpr std::string_view end = ".tmp";
+    if (name.size() <= ulid_characters + 1 + end.size() || name[ulid_characters] != '.'
+        || !name.ends_with(end)
+        || !layout::Ulid::parse(name.substr(0, ulid_characters)).has_value()) {
+        return false;
+    }
+    pid_t writer = 0;
+    const char* const number_end = name.data() + name.size() - end.size();
+    const auto [rest, failed] =
+        std::from_chars(name.data() + ulid_characters + 1, number_end, writer);
+    return failed == std::errc{} && rest == number_end && writer > 0 && ::kill(writer, 0) != 0
+           && errno == ESRCH;
+}
+
 Status make_private_directories(const std::string& directory) {
     for (std::size_t slash = 0; slash != std::string::npos;) {
         slash = directory.find('/', slash + 1);
@@ -230,11 +247,20 @@ std::vector<std::string> SpoolFile::list(const std::string& directory) {
         return paths;
     }
     for (const layout::InputDirectory::Entry& entry : entries.value()) {
-        if (entry.name.size() == ulid_characters + suffix.size() && entry.name.ends_with(suffix)) {
-            paths.push_back(directory + "/" + entry.name);
+        std::string path = directory + "/" + entry.name;
+        if (is_abandoned(entry.name)) {
+            const std::string session = entry.name.substr(0, ulid_characters);
+            const std::string abandoned =
+                std::exchange(path, directory + "/" + session + std::string(suffix));
+            if (::rename(abandoned.c_str(), path.c_str()) == 0) {
+                paths.push_back(std::move(path));
+            }
+        } else if (
+            entry.name.size() == ulid_characters + suffix.size() && entry.name.ends_with(suffix)) {
+            paths.push_back(std::move(path));
         }
     }
-    std::sort(paths.begin(), paths.end());  // oldest session first
+    std::sort(paths.begin(), paths.end());
     return paths;
 }
 

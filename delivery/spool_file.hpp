@@ -24,8 +24,8 @@ namespace relay::delivery {
 // The number in the first line is the seq of the first event; the others follow without a gap. A record that
 // is not whole, because the writer was killed, ends the file for a reader.
 //
-// Whoever has one of these open holds its lock: the `run` that writes it, or the call that delivers it. One
-// thread at a time.
+// Whoever has one of these open holds its lock: the `run` that writes it, or the call that delivers it. A writer
+// that cannot lock calls it <session>.<pid>.tmp as long as it lives. One thread at a time.
 class SpoolFile {
 public:
     // A new one, locked before it has its name. The directory is made if need be, 0700.
@@ -36,7 +36,8 @@ public:
     // Errc::corrupt when it is no spool file.
     [[nodiscard]] static layout::Result<SpoolFile> open(const std::string& path);
 
-    // The paths of all spool files, held or not. None when there is no such directory.
+    // The paths of all spool files, held or not, oldest session first; what a writer without locks left when it died gets its name
+    // here. None when there is no such directory.
     [[nodiscard]] static std::vector<std::string> list(const std::string& directory);
 
     [[nodiscard]] const std::string& path() const { return path_; }

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -47,6 +48,42 @@ std::string text_of(const std::string& path) {
 }
 
 }  // namespace
+
+TEST_CASE("what a writer without locks left is a spool file once its process is gone") {
+    const TemporaryDirectory directory;
+    const auto leave = [&directory](const std::string& name) {
+        std::ofstream(directory.path() + "/" + name)
+            << "agent-relay spool 1 " << session << " 00000000000000000003\n";
+    };
+    leave(session + "." + std::to_string(::getpid()) + ".tmp");
+    leave(session + ".x1.tmp");
+    leave(session + ".0.tmp");
+    leave("short.1.tmp");
+    CHECK(SpoolFile::list(directory.path()).empty());
+    const pid_t gone = ::fork();
+    if (gone == 0) {
+        ::_exit(0);
+    }
+    REQUIRE(::waitpid(gone, nullptr, 0) == gone);
+    leave(session + "." + std::to_string(gone) + ".tmp");
+    const std::string path = directory.path() + "/" + session + ".spool";
+    REQUIRE(SpoolFile::list(directory.path()) == std::vector<std::string>{path});
+    CHECK(SpoolFile::open(path).value().first_seq() == 3);
+}
+
+TEST_CASE("which events need an open turn is told by their type however they are spaced") {
+    const auto needs = [](const std::string& members) {
+        return relay::delivery::needs_open_turn({members, {}, false});
+    };
+    CHECK(needs(R"({"type":"turn.end"})"));
+    CHECK(needs(R"({"text": "x", "type" : "turn.output"})"));
+    CHECK(needs(R"({"type": "turn.tool"})"));
+    CHECK(relay::delivery::needs_open_turn(stream_event(AgentStream::error, "x")));
+    CHECK_FALSE(needs(R"({"type":"turn.start","prompt":"turn.end"})"));
+    CHECK_FALSE(needs(R"({"type":"session.end"})"));
+    CHECK_FALSE(needs("[]"));
+    CHECK_FALSE(needs("{"));
+}
 
 TEST_CASE("an event becomes a numbered line of the protocol") {
     CHECK(

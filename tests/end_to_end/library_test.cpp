@@ -6,7 +6,11 @@
 #include <doctest/doctest.h>
 #include <relay_built_here.hpp>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -143,6 +147,44 @@ TEST_CASE("what the library could not deliver waits in a spool file for the next
     CHECK(
         read_text(scene.daemon.state() + "/sessions/" + id + "/turns/001-output.md")
         == "nobody hears me\n");
+}
+
+TEST_CASE("a spool file of another client is delivered whole but for what is no JSON") {
+    Scene scene;
+    REQUIRE_MESSAGE(scene.daemon.start(), scene.daemon.log());
+    const pid_t gone = ::fork();
+    if (gone == 0) {
+        ::_exit(0);
+    }
+    REQUIRE(::waitpid(gone, nullptr, 0) == gone);
+    const std::string id = "01M7J690Z2TM97TN46F1TWFTA9";
+    std::string text = "agent-relay spool 1 " + id + " 00000000000000000001\n";
+    const auto say = [&text](const std::string& members) {
+        text += std::to_string(members.size()) + " -\n" + members + "\n\n";
+    };
+    // As Python spaces it, by a process that is gone.
+    say(R"({"type": "session.start", "agent": "py", "cwd": ")" + scene.daemon.work()
+        + R"(", "pid": )" + std::to_string(gone) + "}");
+    say(R"({"type": "turn.start", "prompt": "p"})");
+    std::string expected;
+    for (int number = 0; number < 1000; ++number) {
+        const std::string line = std::to_string(number);
+        say(R"({"type": "turn.output", "text": ")" + line + R"(\n"})");
+        expected += line + "\n";
+    }
+    say(R"({"type": "turn.output", "text": "half a pair: \ud83d"})");
+    say(R"({"type": "turn.end"})");
+    say(R"({"type": "session.end", "exit_code": 0})");
+    const std::string spool = scene.daemon.root() + "/spool";
+    std::filesystem::create_directories(spool);
+    relay::tests::write_text(spool + "/" + id + ".spool", text);
+    CHECK(agent_relay::deliver_left_behind(ample, scene.places()) == 1);
+    const std::string session = scene.daemon.state() + "/sessions/" + id;
+    CHECK(read_text(session + "/turns/001-output.md") == expected);
+    CHECK(read_text(session + "/meta.json").find("\"completed\"") != std::string::npos);
+    const std::string timeline = read_text(session + "/events.jsonl");
+    CHECK(timeline.find("bad_json") != std::string::npos);
+    CHECK(timeline.find("crash") == std::string::npos);
 }
 
 TEST_CASE("a session of the library that is dropped without an end leaves nothing unsaid") {
