@@ -19,41 +19,38 @@ import * as net from "node:net";
 import * as os from "node:os";
 import * as path from "node:path";
 
-const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const passing = new Set(["internal", "no_space", "overloaded", "shutting_down", "seq_gap", "not_owner"]);
 
 export function newUlid() {
   let number = (BigInt(Date.now()) << 80n) | BigInt("0x" + randomBytes(10).toString("hex"));
   let text = "";
-  for (let left = 26; left > 0; --left, number >>= 5n) text = alphabet[Number(number & 31n)] + text;
+  for (let left = 26; left > 0; --left, number >>= 5n) text = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"[Number(number & 31n)] + text;
   return text;
 }
 
-function stateDirectory() {
-  const { AGENT_RELAY_HOME: home, XDG_STATE_HOME: state } = process.env;
-  return home ? path.join(home, "state") : path.join(state || path.join(os.homedir(), ".local/state"), "agent-relay");
-}
-
-function socketPath() {
-  const { AGENT_RELAY_SOCKET: socket, AGENT_RELAY_HOME: home, XDG_RUNTIME_DIR: runtime } = process.env;
-  return socket || (runtime && !home ? path.join(runtime, "agent-relay/relay.sock") : path.join(stateDirectory(), "relay.sock"));
-}
+const stateDirectory = ({ AGENT_RELAY_HOME: home, XDG_STATE_HOME: state } = process.env) =>
+  home ? path.join(home, "state") : path.join(state || path.join(os.homedir(), ".local/state"), "agent-relay");
+const spoolPath = (name) => path.join(stateDirectory(), "spool", name);
+const socketPath = ({ AGENT_RELAY_SOCKET: socket, AGENT_RELAY_HOME: home, XDG_RUNTIME_DIR: runtime } = process.env) =>
+  socket || path.join(runtime && !home ? path.join(runtime, "agent-relay") : stateDirectory(), "relay.sock");
 
 export class Session {
   id = newUlid();
-  slug = null; // this and path are known once session.start was answered
+  #temporary = `${this.id}.${process.pid}.tmp`; // spool file
+  slug = null; // known once session.start was answered, as is path
   path = null;
   refused = []; // events that the daemon will not have, with its words
-  #pending = []; // {seq, members, bytes}, oldest first: not acked
-  #bytes = 0; // of them
-  #seq = 0;
+  trouble = null; // why nothing is recorded any more; what is sent then is dropped
+  #pending = []; // JSON of what is not acked, oldest first
+  #first = 1; // the seq of the oldest; 1: session.start
+  #bytes = 0; // of them all
+  #careful = false; // one event at a time, to find the one that is wrong
   #sent = 0; // the greatest seq on this connection
   #socket = null;
   #ready = false; // attached, or the session is not started yet
   #incoming = "";
-  #retry = null;
+  #retry = null; // a timer
   #spool = null;
-  #ended = false;
   #waiting = []; // of flush()
 
   constructor(agent, { cwd = process.cwd(), memoryBytes = 8 << 20, ...fields } = {}) {
@@ -62,11 +59,16 @@ export class Session {
   }
 
   send(type, fields = {}) {
-    const members = { type, ...fields };
-    if (this.#spool !== null) return this.#toSpool(members);
-    const bytes = JSON.stringify(members).length;
-    this.#pending.push({ seq: ++this.#seq, members, bytes });
-    this.#bytes += bytes;
+    let text;
+    try {
+      // Half a surrogate pair, which JSON.stringify() escapes, has no UTF-8.
+      text = JSON.stringify({ type, ...fields }).replace(/\\\\|\\ud[89a-f]../g, (found) => (found === "\\\\" ? found : "\ufffd"));
+    } catch (error) {
+      return void this.refused.push([{ type, ...fields }, `no JSON: ${error.message}`]);
+    }
+    if (this.trouble !== null || this.#spool !== null) return this.#toSpool(text);
+    this.#pending.push(text);
+    this.#bytes += text.length;
     if (this.#bytes > this.memoryBytes) return this.#giveUp();
     if (this.#socket === null) return this.#connect();
     this.#sendPending();
@@ -76,37 +78,33 @@ export class Session {
   flush(timeoutMs = 10000) {
     return new Promise((settle) => {
       const timer = setTimeout(() => this.#settle(true), timeoutMs);
-      const done = () => this.#pending.length === 0 && this.#spool === null;
-      this.#waiting.push(() => (clearTimeout(timer), settle(done())));
+      const isSafe = () => this.#pending.length === 0 && this.#spool === null && this.trouble === null;
+      this.#waiting.push(() => (clearTimeout(timer), settle(isSafe())));
       this.#settle();
     });
   }
 
-  // Ends the session. False when some of it waits in a spool file.
+  // Ends the session. False when some of it waits in a spool file, or was dropped: see trouble.
   async close({ exit_code, error } = {}, timeoutMs = 10000) {
     this.send("session.end", { exit_code, error });
     const safe = await this.flush(timeoutMs);
     if (this.#pending.length > 0) this.#giveUp();
-    this.#ended = true;
     this.#disconnect();
-    if (this.#spool !== null) {
-      fs.fsyncSync(this.#spool);
-      fs.closeSync(this.#spool);
-      fs.renameSync(this.#spoolPath(".tmp"), this.#spoolPath(".spool"));
-    }
-    return safe;
+    if (this.#spool === null) return safe;
+    this.#try(() => (fs.fsyncSync(this.#spool), fs.renameSync(spoolPath(this.#temporary), spoolPath(this.id + ".spool"))));
+    fs.closeSync(this.#spool);
+    return false;
   }
 
   #connect() {
-    if (this.#retry !== null || this.#ended || this.#spool !== null) return;
-    const socket = net.connect(socketPath());
+    if (this.#retry !== null || this.#spool !== null) return;
+    const socket = net.connect(socketPath()).unref(); // whoever wants to wait calls flush()
     this.#socket = socket;
     socket.setEncoding("utf8");
     socket.on("connect", () => {
-      // A session.start that was never acked is sent again, and taken once.
-      this.#ready = this.#pending[0]?.members.type === "session.start";
+      this.#ready = this.#first === 1; // a session.start that was never acked is sent again, and taken once
       if (this.#ready) return this.#sendPending();
-      this.#write(0, { type: "session.attach", reopen: true, pid: process.pid });
+      this.#write(0, `{"type":"session.attach","reopen":true,"pid":${process.pid}}`);
     });
     socket.on("data", (text) => this.#read(socket, text));
     socket.on("error", () => {}); // "close" follows
@@ -115,8 +113,8 @@ export class Session {
 
   #lost() {
     this.#disconnect();
-    if (this.#ended || this.#spool !== null || this.#pending.length === 0) return;
-    this.#retry = setTimeout(() => ((this.#retry = null), this.#connect()), 100);
+    if (this.#spool !== null || this.#pending.length === 0) return;
+    this.#retry = setTimeout(() => ((this.#retry = null), this.#connect()), 100).unref();
   }
 
   #disconnect() {
@@ -125,49 +123,47 @@ export class Session {
     [this.#socket, this.#retry, this.#ready, this.#incoming, this.#sent] = [null, null, false, "", 0];
   }
 
-  #write(seq, members) {
-    this.#socket.write(JSON.stringify({ ...members, session: this.id, id: seq, ...(seq ? { seq } : {}) }) + "\n");
+  #write(seq, text) {
+    this.#socket.write(`${text.slice(0, -1)},"session":"${this.id}","id":${seq}${seq ? `,"seq":${seq}` : ""}}\n`);
   }
 
   #sendPending() {
-    for (const event of this.#ready ? this.#pending : []) {
-      if (event.seq <= this.#sent) continue;
-      this.#write(event.seq, event.members);
-      this.#sent = event.seq;
+    const end = this.#careful ? 1 : this.#pending.length;
+    for (let at = Math.max(0, this.#sent + 1 - this.#first); this.#ready && at < end; ++at) {
+      this.#sent = this.#first + at;
+      this.#write(this.#sent, this.#pending[at]);
     }
   }
 
   #read(socket, text) {
     const lines = (this.#incoming + text).split("\n");
     this.#incoming = lines.pop();
-    for (const line of lines) {
-      if (this.#socket === socket) this.#take(JSON.parse(line)); // else it was given up by what came before
-    }
+    // What is behind a line by which the connection was given up does not count.
+    for (const line of lines) if (this.#socket === socket) this.#take(JSON.parse(line));
   }
 
   #take(answer) {
     this.slug = answer.slug ?? this.slug;
     this.path = answer.path ?? this.path;
     if (answer.type === "ack") {
-      this.#acked(answer.id === 0 ? answer.last_seq : answer.id);
       this.#ready = true;
+      const last = answer.id || answer.last_seq;
+      for (; this.#first <= last && this.#pending.length > 0; ++this.#first) this.#bytes -= this.#pending.shift().length;
+      this.#settle();
       return this.#sendPending();
     }
-    if (!passing.has(answer.code) && answer.id !== 0) {
+    const refused = answer.id ?? this.#first;
+    if (answer.id === undefined && !this.#careful) {
+      this.#careful = true; // a line that it could not read: which one?
+    } else if (!passing.has(answer.code) && refused !== 0) {
       // It uses up no number, so those behind it close up; they were sent with wrong ones, and go once more.
-      const at = this.#pending.findIndex((event) => event.seq === answer.id);
-      const [event] = this.#pending.splice(at, 1);
-      this.#bytes -= event.bytes;
-      this.refused.push([event.members, answer.message]);
-      this.#pending.slice(at).forEach((later) => --later.seq);
-      --this.#seq;
+      this.#careful = false;
+      const [text] = this.#pending.splice(refused - this.#first, 1);
+      this.#bytes -= text.length;
+      this.refused.push([JSON.parse(text), answer.message]);
+      if (refused === 1) [this.trouble, this.#pending] = [`session.start was refused: ${answer.message}`, []];
     }
     this.#lost();
-    this.#settle();
-  }
-
-  #acked(number) {
-    while (this.#pending[0]?.seq <= number) this.#bytes -= this.#pending.shift().bytes;
     this.#settle();
   }
 
@@ -175,24 +171,29 @@ export class Session {
     if (now || this.#pending.length === 0 || this.#spool !== null) this.#waiting.splice(0).forEach((settle) => settle());
   }
 
-  // -- no daemon: <state>/spool/<session>.spool, as told in cli/spool_file.hpp
-
-  #spoolPath(end) {
-    return path.join(stateDirectory(), "spool", this.id + end);
-  }
+  // -- no daemon: <state>/spool/<session>.spool, as told in delivery/spool_file.hpp
 
   #giveUp() {
     this.#disconnect();
-    fs.mkdirSync(path.join(stateDirectory(), "spool"), { recursive: true, mode: 0o700 });
-    // Node cannot lock a file: it gets the name under which it is delivered once it is whole.
-    this.#spool = fs.openSync(this.#spoolPath(".tmp"), "w", 0o600);
-    fs.writeSync(this.#spool, `agent-relay spool 1 ${this.id} ${String(this.#pending[0].seq).padStart(20, "0")}\n`);
-    this.#pending.splice(0).forEach((event) => this.#toSpool(event.members));
+    this.#try(() => {
+      fs.mkdirSync(spoolPath(""), { recursive: true, mode: 0o700 });
+      // Node cannot lock a file: it gets the name under which it is delivered once it is whole, or this process is gone.
+      this.#spool = fs.openSync(spoolPath(this.#temporary), "wx", 0o600);
+      fs.writeFileSync(this.#spool, `agent-relay spool 1 ${this.id} ${String(this.#first).padStart(20, "0")}\n`);
+    });
+    this.#pending.splice(0).forEach((text) => this.#toSpool(text));
     this.#settle(true);
   }
 
-  #toSpool(members) {
-    const text = JSON.stringify(members);
-    fs.writeSync(this.#spool, `${Buffer.byteLength(text)} -\n${text}\n\n`);
+  #toSpool(text) {
+    this.#try(() => fs.writeFileSync(this.#spool, `${Buffer.byteLength(text)} -\n${text}\n\n`));
+  }
+
+  #try(step) {
+    try {
+      if (this.trouble === null) step();
+    } catch (error) {
+      this.trouble = `no daemon, and the spool file takes nothing: ${error.message}`;
+    }
   }
 }

@@ -9,6 +9,7 @@
 #include <relay_built_here.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -130,7 +131,9 @@ void spools(const Language& language) {
         }
         return ours && ours->meta().value("status", "") == "completed";
     };
-    REQUIRE(eventually(is_delivered));
+    REQUIRE_MESSAGE(
+        eventually(is_delivered),
+        home.shell("agent-relay list; ls -l '" + home.spool() + "'; agent-relay doctor").out);
     CHECK(ours->text("turns/001-output.md") == expected_output());
 }
 
@@ -156,6 +159,206 @@ TEST_CASE("what the Node client cannot deliver waits in a spool file") {
     if (is_there(node)) {
         spools(node);
     }
+}
+
+// What an agent says in a few lines of its language, and what it prints at the end: of a session, whether it is safe, how many events were
+// refused, and whether there is trouble.
+const std::string python_begin = R"(import os, sys, time
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.environ["CLIENTS"])
+from agent_relay import Session
+def say(session): print("safe" if session.close(timeout=5) else "unsafe", len(session.refused), "trouble" if session.trouble else "well")
+)";
+const std::string node_begin = R"(import * as fs from "node:fs";
+const { Session } = await import(process.env.CLIENTS + "/agent_relay.mjs");
+const say = async (session) => console.log((await session.close({}, 5000)) ? "safe" : "unsafe", session.refused.length, session.trouble ? "trouble" : "well");
+)";
+
+struct Sayings {
+    std::string python;
+    std::string node;
+};
+
+ProgramEnd perform(
+    const RelayHome& home,
+    const Language& language,
+    const Sayings& sayings,
+    const std::string& variables = "") {
+    const bool is_python = language.name == python.name;
+    write_text(
+        home.work() + "/" + language.file,
+        is_python ? python_begin + sayings.python : node_begin + sayings.node);
+    return home.shell(call(language, variables));
+}
+
+TEST_CASE("one event that cannot be said or read costs a client no other event") {
+    // Half of an emoji, as a text that was cut has it; what no JSON can hold; a line that is longer than the daemon reads.
+    const Sayings sayings{
+        R"(session = Session("py")
+session.send("turn.start", prompt="p")
+session.send("turn.output", text="half \ud83d of \U0001f600\n")
+session.send("turn.note", kind="decision", payload={"x": float("nan")})
+session.send("turn.output", text="x" * 100000)
+session.send("turn.output", text="after\n")
+session.send("turn.end")
+say(session)
+)",
+        R"(const session = new Session("node");
+session.send("turn.start", { prompt: "p" });
+session.send("turn.output", { text: "half \ud83d of \u{1f600}\n" });
+session.send("turn.note", { kind: "decision", payload: { x: 1n } });
+session.send("turn.output", { text: "x".repeat(100000) });
+session.send("turn.output", { text: "after\n" });
+session.send("turn.end");
+await say(session);
+)"};
+    for (const Language& language : {python, node}) {
+        CAPTURE(language.name);
+        if (!is_there(language)) {
+            continue;
+        }
+        const RelayHome home;
+        const std::string small = "agent-relay daemon start -- --set daemon.max_event_bytes=64KiB";
+        REQUIRE(home.shell(small).status == 0);
+        const ProgramEnd end = perform(home, language, sayings);
+        CHECK_MESSAGE(end.out == "safe 2 well\n", (end.out + end.err));
+        const std::string mark = language.name == python.name ? "?" : "\xef\xbf\xbd";
+        const std::string said = "half " + mark + " of \xf0\x9f\x98\x80\nafter\n";
+        CHECK(home.session().text("turns/001-output.md").substr(0, 200) == said);
+        CHECK(home.session().meta()["status"] == "completed");
+    }
+}
+
+TEST_CASE("a client says in a word that its session.start was refused") {
+    const Sayings sayings{
+        R"(session = Session("py", cwd="/nonexistent")
+for number in range(200): session.send("turn.output", text="lost\n")
+say(session)
+)",
+        R"(const session = new Session("node", { cwd: "/nonexistent" });
+for (let number = 0; number < 200; ++number) session.send("turn.output", { text: "lost\n" });
+await say(session);
+)"};
+    for (const Language& language : {python, node}) {
+        CAPTURE(language.name);
+        if (!is_there(language)) {
+            continue;
+        }
+        const RelayHome home;
+        REQUIRE(home.shell("agent-relay daemon start").status == 0);
+        const ProgramEnd end = perform(home, language, sayings);
+        CHECK_MESSAGE(end.out == "unsafe 1 trouble\n", (end.out + end.err));
+        CHECK(tree_of(home.spool()).empty());
+    }
+}
+
+TEST_CASE("a client with neither daemon nor spool file goes on and says so at the end") {
+    const Sayings sayings{
+        R"(session = Session("py", memory_bytes=1000)
+for number in range(200): session.send("turn.output", text="lost\n")
+say(session)
+)",
+        R"(const session = new Session("node", { memoryBytes: 1000 });
+for (let number = 0; number < 200; ++number) session.send("turn.output", { text: "lost\n" });
+await say(session);
+)"};
+    for (const Language& language : {python, node}) {
+        CAPTURE(language.name);
+        if (!is_there(language)) {
+            continue;
+        }
+        const RelayHome home;
+        std::filesystem::create_directories(home.root() + "/relay/state");
+        write_text(home.spool(), "in the way");
+        const ProgramEnd end = perform(home, language, sayings);
+        CHECK_MESSAGE(end.out == "unsafe 0 trouble\n", (end.out + end.err));
+    }
+}
+
+TEST_CASE("a daemon that stands still holds up no client") {
+    // 200 events of 4 KiB are more than the socket takes and less than memory does.
+    const Sayings sayings{
+        R"(session = Session("py")
+session.send("turn.start", prompt="p")
+session.flush()
+os.kill(int(os.environ["DAEMON"]), 19)
+begun = time.monotonic()
+for number in range(200): session.send("turn.output", text="x" * 4095 + "\n")
+quick = time.monotonic() - begun < 3
+os.kill(int(os.environ["DAEMON"]), 18)
+print("quick" if quick else "slow")
+say(session)
+)",
+        R"(const session = new Session("node");
+session.send("turn.start", { prompt: "p" });
+await session.flush();
+process.kill(Number(process.env.DAEMON), "SIGSTOP");
+const begun = Date.now();
+for (let number = 0; number < 200; ++number) {
+  session.send("turn.output", { text: "x".repeat(4095) + "\n" });
+  await new Promise((done) => setImmediate(done));
+}
+console.log(Date.now() - begun < 3000 ? "quick" : "slow");
+process.kill(Number(process.env.DAEMON), "SIGCONT");
+await say(session);
+)"};
+    for (const Language& language : {python, node}) {
+        CAPTURE(language.name);
+        if (!is_there(language)) {
+            continue;
+        }
+        const RelayHome home;
+        REQUIRE(home.shell("agent-relay daemon start").status == 0);
+        const ProgramEnd end =
+            perform(home, language, sayings, "DAEMON=" + std::to_string(home.daemon()));
+        CHECK_MESSAGE(end.out == "quick\nsafe 0 well\n", (end.out + end.err));
+        CHECK(home.session().text("turns/001-output.md").size() == 200 * 4096);
+    }
+}
+
+TEST_CASE("an agent that was killed while it spooled leaves what can be delivered") {
+    const Sayings sayings{
+        R"(session = Session("py", memory_bytes=100)
+session.send("turn.start", prompt="p")
+session.send("turn.output", text="said\n")
+os.kill(os.getpid(), 9)
+)",
+        R"(const session = new Session("node", { memoryBytes: 100 });
+session.send("turn.start", { prompt: "p" });
+session.send("turn.output", { text: "said\n" });
+process.kill(process.pid, "SIGKILL");
+)"};
+    for (const Language& language : {python, node}) {
+        CAPTURE(language.name);
+        if (!is_there(language)) {
+            continue;
+        }
+        const RelayHome home;
+        home.forbid_daemon(true);
+        static_cast<void>(perform(home, language, sayings));
+        home.forbid_daemon(false);
+        REQUIRE(home.shell("agent-relay daemon start").status == 0);
+        CHECK(eventually([&] {
+            CHECK(home.shell("agent-relay list").status == 0);
+            const std::vector<Recording> sessions = home.sessions();
+            return sessions.size() == 1 && sessions.front().has("turns/001-output.md")
+                   && sessions.front().text("turns/001-output.md") == "said\n";
+        }));
+        CHECK(tree_of(home.spool()).empty());
+    }
+}
+
+TEST_CASE("a Node agent that does not close its session ends all the same") {
+    if (!is_there(node)) {
+        return;
+    }
+    const RelayHome home;
+    const Sayings sayings{"", "new Session(\"node\");\n"};
+    home.forbid_daemon(true);
+    CHECK(perform(home, node, sayings).status == 0);
+    home.forbid_daemon(false);
+    REQUIRE(home.shell("agent-relay daemon start").status == 0);
+    CHECK(perform(home, node, sayings).status == 0);
 }
 
 TEST_CASE("the clients are short enough to be read before they are copied") {
