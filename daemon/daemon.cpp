@@ -369,7 +369,7 @@ DaemonExit Daemon::Service::run() {
     schedule_tick();
     watch_idle();
     watch_manager();
-    log.info("ready", {{"socket", setup.config.socket}, {"pid", std::to_string(::getpid())}});
+    log.info("ready", {{"socket", listener.path()}, {"pid", std::to_string(::getpid())}});
     notifier.ready(status_line());
     serve();
     const TimeoutExtender patience(notifier, "Stopping: waiting for the last sync");

@@ -153,6 +153,12 @@ Status Listener::adopt(int fd) {
     return Done{};
 }
 
+std::string Listener::path() const {
+    boost::system::error_code error;  // the path is empty then
+    const auto endpoint = socket_->acceptor.local_endpoint(error);
+    return endpoint.path();
+}
+
 void Listener::start() {
     wait();
 }

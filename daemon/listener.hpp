@@ -33,6 +33,9 @@ public:
     // Takes over a listening socket that the service manager opened; it is never removed by us.
     [[nodiscard]] layout::Status adopt(int fd);
 
+    // Where clients find it, whoever bound it.
+    [[nodiscard]] std::string path() const;
+
     void start();
     // No further connections; removes the socket file that bind() made.
     void stop();

@@ -34,6 +34,7 @@ void TimeoutExtender::work() {
         const auto taken =
             std::chrono::duration_cast<std::chrono::seconds>(steady_clock::now() - begun);
         notifier_.extend_timeout(3 * beat);
+        notifier_.watchdog();
         if (taken.count() > 0) {
             notifier_.status(doing_ + " for " + std::to_string(taken.count()) + " s");
         }

@@ -12,7 +12,7 @@
 namespace relay::daemon {
 
 // Keeps the service manager patient, from construction to destruction, while a start or a stop waits for disks in one
-// long call: every `beat` it is asked for three more, by a thread of its own. At most for `limit`: whatever takes longer is
+// long call: every `beat` it is asked for three more, and its watchdog fed, by a thread of its own. At most for `limit`: whatever takes longer is
 // judged by the manager's own timeouts. Does nothing without a manager.
 class TimeoutExtender {
 public:

@@ -43,6 +43,8 @@ TEST_CASE("a client that came before the service is served and the manager hears
     REQUIRE_MESSAGE(!start.empty(), manager.service().log());
     CHECK(start.front() == "STATUS=Recovering");
     CHECK(has(start, "EXTEND_TIMEOUT_USEC="));
+    // A recovery after a failure of the disk has a watchdog that a first one has not.
+    CHECK(has(start, "WATCHDOG=1"));
     CHECK_MESSAGE(says(start.back(), "STATUS=Recording 0 sessions of 0 clients"), start.back());
     CHECK(is_ack(early.read()));
 
@@ -68,6 +70,15 @@ TEST_CASE("a client that came before the service is served and the manager hears
     REQUIRE(late.connected());
     manager.service().spawn();
     CHECK_ACK(late.ask("session.attach", session.id));
+}
+
+TEST_CASE("an activated daemon names in its log the socket that it was given") {
+    ServiceManager manager(small_journal({"--socket", "/run/elsewhere/relay.sock"}));
+    manager.service().spawn();
+    REQUIRE_MESSAGE(!manager.hear("READY=1\n").empty(), manager.service().log());
+    CHECK_MESSAGE(
+        says(manager.service().log(), "ready socket=" + manager.service().socket()),
+        manager.service().log());
 }
 
 TEST_CASE("the real socket activation of systemd is understood") {
