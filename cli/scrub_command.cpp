@@ -115,10 +115,9 @@ void print_text(
     }
     const std::string where = " in session " + short_id(chosen.id);
     surroundings.out
-        << (scrub.matches == 0
-                ? "no match" + where + "; nothing was changed"
-                : counted(scrub.matches, "place") + (dry_run ? " would be" : " overwritten") + where
-                      + (dry_run ? " overwritten" : ""))
+        << (scrub.matches == 0 ? "no match" + where + "; nothing was changed"
+                               : counted(scrub.matches, "place") + (dry_run ? " would be" : "")
+                                     + " overwritten" + where)
         << '\n';
 }
 

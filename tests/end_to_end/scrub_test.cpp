@@ -93,6 +93,7 @@ TEST_CASE("a scrub overwrites every match in every file and the seals are whole 
     CHECK(exists(index));
     CHECK(says(dry.out, "turns/001-output.md: 2\n"));
     CHECK(says(dry.out, "turns/002-output.md.zst: 1\n"));
+    CHECK(says(dry.out, " places would be overwritten in session "));
     CHECK(run_shell("cd '" + path + "' && find . -type f | sort | xargs sha256sum").out == before);
     const ProgramEnd done = home.shell(scrub + "--pattern 'hunter[0-9]-[a-z-]+'");
     CHECK_MESSAGE(done.status == 0, done.err);
