@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -71,8 +72,10 @@ private:
 
 TEST_CASE("the well-known shapes of keys are hidden behind their public heads") {
     const auto redactor = make();
+    std::set<std::string_view> known;
     const auto hides = [&](const std::string& head, const std::string& body, const char* rule) {
         CAPTURE(head);
+        known.insert(rule);
         CHECK(
             redacted(*redactor, "key: " + head + body + " end")
             == "key: " + head + "[REDACTED:" + rule + "] end");
@@ -97,6 +100,39 @@ TEST_CASE("the well-known shapes of keys are hidden behind their public heads") 
     hides("eyJhbGciOi", "JIUzI1NiJ9." + alnum36 + "." + alnum36, "jwt");
     hides("Authorization: Bearer ", alnum36, "bearer-token");
     hides("Authorization: Basic ", "dXNlcjpwYXNz", "basic-auth");
+    hides("sk-or-v1-", alnum36, "openrouter-key");
+    hides("AWS_SESSION_TOKEN=", base64_40 + base64_40, "aws-session-token");
+    hides("AccountKey=", base64_40 + "abc==", "azure-key");
+    hides("GOCSPX-", alnum36, "google-key");
+    hides("ya29.", alnum36, "google-token");
+    hides("https://hooks.slack.com/services/", "T0000000/B0000000/" + alnum36, "slack-webhook");
+    hides("rubygems_", alnum36 + alnum36, "rubygems-key");
+    hides("dckr_pat_", alnum36, "docker-token");
+    hides("hf_", alnum36, "huggingface-token");
+    hides("gsk_", alnum36 + alnum36, "groq-key");
+    hides("xai-", alnum36 + alnum36, "xai-key");
+    hides("pplx-", alnum36 + alnum36, "perplexity-key");
+    hides("r8_", alnum36, "replicate-token");
+    hides("nvapi-", alnum36 + "-_" + alnum36, "nvidia-key");
+    hides("dapi", alnum36, "databricks-token");
+    hides("ATATT3", alnum36 + "-_" + alnum36 + "=1A2B3C4D", "atlassian-token");
+    hides("lin_api_", alnum36, "linear-key");
+    hides("ntn_", alnum36 + alnum36, "notion-token");
+    hides("figd_", alnum36, "figma-token");
+    hides("glsa_", alnum36 + "_1a2b3c4d", "grafana-token");
+    hides("sntrys_", alnum36 + alnum36, "sentry-token");
+    hides("sbp_", alnum36 + alnum36, "supabase-token");
+    hides("tskey-", "auth-" + alnum36, "tailscale-key");
+    hides("SG.", alnum36 + "." + alnum36, "sendgrid-key");
+    hides("dop_v1_", alnum36 + alnum36, "digitalocean-token");
+    hides("shpat_", alnum36, "shopify-token");
+    hides("hvs.", alnum36, "vault-token");
+    hides("AGE-SECRET-KEY-1", upper16 + upper16 + upper16, "age-key");
+    // The one with another form has a test of its own.
+    known.insert("private-key");
+    for (const relay::layout::SecretShape& shape : relay::layout::secret_shapes()) {
+        CHECK_MESSAGE(known.contains(shape.name), shape.name);
+    }
 }
 
 TEST_CASE("a private key is hidden to its end in a string literal and in a patch too") {
@@ -129,6 +165,7 @@ TEST_CASE("words counts and short things are no secrets") {
           "sk-learn-based-pipelines-with-many-many-words-in-them",
           "sk-short ghp_short AKIASHORT Bearer of bad news",
           "npm_config_registry npm_lifecycle_event hf_model",
+          "dapi_client dapilinux figd_ sbp_start ntn_0 tskey-auth lin_api_url",
           "aws_secret_access_key is not set at all, you should set it to something",
           "-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG\n",
           "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}) {
