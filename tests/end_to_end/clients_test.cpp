@@ -380,5 +380,21 @@ TEST_CASE("the shell example records a command and ends with its status") {
     CHECK(home.session().meta()["exit_code"] == 3);
 }
 
+TEST_CASE("the shell example runs its command also when nothing can be recorded") {
+    const RelayHome home;
+    home.forbid_daemon(true);
+    const ProgramEnd end = home.shell("'" + clients + "/record.sh' sh -c 'echo hello; exit 3'");
+    CHECK(end.status == 3);
+    CHECK_MESSAGE(end.out == "hello\n", (end.out + end.err));
+    // And when the daemon goes while it runs, and cannot be started again.
+    home.forbid_daemon(false);
+    const ProgramEnd lost = home.shell(
+        "'" + clients
+        + "/record.sh' sh -c 'agent-relay daemon stop >/dev/null; touch ../forbidden; "
+        + "echo hello; exit 3'");
+    CHECK(lost.status == 3);
+    CHECK_MESSAGE(lost.out == "hello\n", (lost.out + lost.err));
+}
+
 }  // namespace
 }  // namespace relay::tests
