@@ -224,5 +224,39 @@ TEST_CASE("redaction is configured: off a rule of one's own a wrong rule is refu
     CHECK(daemon.log().find("redact.rules") != std::string::npos);
 }
 
+TEST_CASE("neither the log nor the status has anything of what was said") {
+    DaemonProcess daemon(small_journal({"--orphan-grace", "10ms"}));
+    REQUIRE_MESSAGE(daemon.start(), daemon.log());
+    const std::string said = "Weissagung";
+    WireClient client(daemon.socket());
+    Recording session = start_session(
+        client, daemon.work(), {{"name", said}, {"labels", {said}}, {"extra", {{"k", said}}}});
+    CHECK_ACK(client.ask("turn.start", session.id, {{"prompt", said}}));
+    CHECK_ACK(client.ask("turn.output", session.id, {{"text", said}}));
+    CHECK_ACK(client.ask("turn.end", session.id, {{"error", said}}));
+    // What is refused, for whatever reason, is as private.
+    for (const std::string& wrong :
+         {"{" + said,
+          R"({"type":")" + said + R"("})",
+          R"({"type":"turn.start","session":")" + said + R"(","prompt":5})",
+          R"({"type":"session.start","agent":"x","cwd":"/)" + said + R"("})",
+          R"({"type":"turn.output","session":")" + session.id + R"(","text":")" + said + R"("})"}) {
+        REQUIRE(client.send_line(wrong));
+        CHECK(client.read()["type"] == "error");
+    }
+    REQUIRE(client.send_line(R"({"type":"status","id":1})"));
+    const std::string status = client.read().dump();
+    CHECK(status.find("\"refused\":5") != std::string::npos);
+    CHECK(status.find(said) == std::string::npos);
+    // Its owner goes, it is checkpointed, and the daemon is killed and recovers.
+    client.close();
+    CHECK(eventually([&session] { return session.meta()["status"] == "checkpointed"; }));
+    daemon.kill();
+    REQUIRE_MESSAGE(daemon.start(), daemon.log());
+    static_cast<void>(daemon.terminate());
+    CHECK(daemon.log().find("recovered") != std::string::npos);
+    CHECK_MESSAGE(daemon.log().find(said) == std::string::npos, daemon.log());
+}
+
 }  // namespace
 }  // namespace relay::tests
