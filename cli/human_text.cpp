@@ -226,9 +226,13 @@ std::string count_text(std::int64_t count) {
         ++unit;
     }
     std::array<char, 32> text{};
-    const int size =
-        std::snprintf(text.data(), text.size(), scaled < 9.95 ? "%.1f" : "%.0f", scaled);
-    return std::string(text.data(), static_cast<std::size_t>(size)) + units[unit];
+    const std::to_chars_result end = std::to_chars(
+        text.data(),
+        text.data() + text.size(),
+        scaled,
+        std::chars_format::fixed,
+        scaled < 9.95 ? 1 : 0);
+    return std::string(text.data(), end.ptr) + units[unit];
 }
 
 std::string cost_text(double usd) {

@@ -2,6 +2,7 @@
 #include "cli/screen.hpp"
 
 #include "cli/human_text.hpp"
+#include "cli/side_by_side.hpp"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <array>
 #include <charconv>
 #include <ostream>
+#include <sstream>
 #include <streambuf>
 #include <utility>
 
@@ -53,23 +55,100 @@ std::vector<std::size_t> fit_widths(
     return widths;
 }
 
+// A column that is shown.
+struct Drawn {
+    std::size_t index = 0;
+    Column::Side side = Column::Side::left;
+    std::size_t width = 0;
+};
+
+std::vector<Drawn> lay_out(
+    const std::vector<Column>& columns,
+    const TableRows& titles,
+    std::span<const TableRows> parts,
+    const Screen& screen) {
+    std::vector<std::size_t> widest(columns.size());
+    for (std::size_t at = 0; at < columns.size(); ++at) {
+        widest[at] = titles.cells()[at].columns;
+    }
+    for (const TableRows& rows : parts) {
+        std::size_t at = 0;
+        for (const TableRows::Place& cell : rows.cells()) {
+            widest[at] = std::max<std::size_t>(widest[at], cell.columns);
+            at = at + 1 == columns.size() ? 0 : at + 1;
+        }
+    }
+    std::vector<Drawn> drawn;
+    std::vector<Column> shown;
+    std::vector<std::size_t> widths;
+    for (std::size_t at = 0; at < columns.size(); ++at) {
+        if (screen.columns == 0 || screen.columns >= columns[at].screen_min) {
+            drawn.push_back({at, columns[at].side, 0});
+            shown.push_back(columns[at]);
+            widths.push_back(widest[at]);
+        }
+    }
+    widths = fit_widths(shown, std::move(widths), screen.columns);
+    for (std::size_t at = 0; at < drawn.size(); ++at) {
+        drawn[at].width = widths[at];
+    }
+    return drawn;
+}
+
 void append_cell(
     std::string& line,
-    const Cell& cell,
-    Column::Side side,
-    std::size_t width,
+    std::string_view text,
+    const TableRows::Place& cell,
+    const Drawn& column,
     const Screen& screen) {
-    std::size_t used = columns_of(cell.text);
+    std::size_t used = cell.columns;
     std::string cut;
-    std::string_view text = cell.text;
-    if (used > width) {
-        cut = cut_to_columns(cell.text, width);
+    if (used > column.width) {
+        cut = cut_to_columns(text, column.width);
         text = cut;
         used = columns_of(cut);  // one less than there is room for, before a wide character
     }
-    line.append(side == Column::Side::right ? width - used : 0, ' ');
-    line += screen.paint(cell.tone, text);
-    line.append(side == Column::Side::left ? width - used : 0, ' ');
+    const std::size_t room = column.width - used;
+    line.append(column.side == Column::Side::right ? room : 0, ' ');
+    if (screen.colours) {
+        line += screen.paint(cell.tone, text);
+    } else {
+        line += text;
+    }
+    line.append(column.side == Column::Side::left ? room : 0, ' ');
+}
+
+std::string draw(
+    const TableRows& rows,
+    std::size_t columns,
+    const std::vector<Drawn>& drawn,
+    const Screen& screen) {
+    std::size_t width = 1;
+    for (const Drawn& column : drawn) {
+        width += column.width + gap.size();
+    }
+    std::string out;
+    out.reserve(
+        rows.cells().size() / columns * width);  // about: colours and other scripts take more
+    std::vector<std::string_view> texts(columns);
+    std::string_view rest = rows.text();
+    for (std::span<const TableRows::Place> cells = rows.cells(); cells.size() >= columns;
+         cells = cells.subspan(columns)) {
+        for (std::size_t at = 0; at < columns; ++at) {
+            texts[at] = rest.substr(0, cells[at].bytes);
+            rest.remove_prefix(cells[at].bytes);
+        }
+        const std::size_t begin = out.size();
+        for (const Drawn& column : drawn) {
+            out += out.size() == begin ? "" : gap;
+            append_cell(out, texts[column.index], cells[column.index], column, screen);
+        }
+        while (out.size() > begin && out.back() == ' ') {
+            out.pop_back();
+        }
+        out += '\n';
+    }
+    return out;
 }
 
 // What the user reads pages with; empty: nothing.
@@ -114,47 +193,47 @@ Screen look_at_screen(const Surroundings& surroundings) {
     return screen;
 }
 
+void TableRows::add(std::string_view text, Tone tone) {
+    text_ += text;
+    cells_.push_back(
+        {static_cast<std::uint32_t>(text.size()),
+         static_cast<std::uint32_t>(columns_of(text)),
+         tone});
+}
+
+void print_table(
+    std::ostream& out,
+    const std::vector<Column>& columns,
+    std::span<const TableRows> parts,
+    const Screen& screen) {
+    TableRows titles;
+    for (const Column& column : columns) {
+        titles.add(column.title, Tone::dim);
+    }
+    const std::vector<Drawn> drawn = lay_out(columns, titles, parts, screen);
+    out << draw(titles, columns.size(), drawn, screen);
+    std::vector<std::string> texts(parts.size());
+    side_by_side(parts.size(), worker_count(parts.size(), 1), [&](std::size_t, std::size_t part) {
+        texts[part] = draw(parts[part], columns.size(), drawn, screen);
+    });
+    for (const std::string& text : texts) {
+        out << text;
+    }
+}
+
 std::string print_table(
     const std::vector<Column>& columns,
     const std::vector<std::vector<Cell>>& rows,
     const Screen& screen) {
-    std::vector<std::size_t> shown;  // indices
-    std::vector<Column> shown_columns;
-    std::vector<std::size_t> widths;
-    for (std::size_t at = 0; at < columns.size(); ++at) {
-        if (screen.columns != 0 && screen.columns < columns[at].screen_min) {
-            continue;
-        }
-        std::size_t width = columns_of(columns[at].title);
-        for (const std::vector<Cell>& row : rows) {
-            width = std::max(width, columns_of(row[at].text));
-        }
-        shown.push_back(at);
-        shown_columns.push_back(columns[at]);
-        widths.push_back(width);
-    }
-    widths = fit_widths(shown_columns, std::move(widths), screen.columns);
-
-    std::vector<Cell> titles;
-    titles.reserve(columns.size());
-    for (const Column& column : columns) {
-        titles.push_back({column.title, Tone::dim});
-    }
-    std::string text;
-    const auto add_row = [&](const std::vector<Cell>& row) {
-        const std::size_t begin = text.size();
-        for (std::size_t at = 0; at < shown.size(); ++at) {
-            text += at == 0 ? "" : gap;
-            append_cell(text, row[shown[at]], columns[shown[at]].side, widths[at], screen);
-        }
-        text.resize(std::max(begin, text.find_last_not_of(' ') + 1));
-        text += '\n';
-    };
-    add_row(titles);
+    TableRows all;
     for (const std::vector<Cell>& row : rows) {
-        add_row(row);
+        for (const Cell& cell : row) {
+            all.add(cell.text, cell.tone);
+        }
     }
-    return text;
+    std::ostringstream out;
+    print_table(out, columns, std::span(&all, 1), screen);
+    return out.str();
 }
 
 // Holds back what fits on the screen; what does not starts the pager.
@@ -192,6 +271,10 @@ protected:
     }
 
     std::streamsize xsputn(const char* bytes, std::streamsize count) override {
+        if (pager_.empty()) {
+            out_.write(bytes, count);
+            return count;
+        }
         held_.append(bytes, static_cast<std::size_t>(count));
         rows_ += static_cast<std::size_t>(std::count(bytes, bytes + count, '\n'));
         constexpr std::size_t held_max = std::size_t{64} * 1024;
@@ -199,9 +282,8 @@ protected:
         if (pipe_ < 0 && !pager_.empty() && long_enough) {
             start();
         }
-        if (pager_.empty()) {
-            out_ << held_;
-            held_.clear();
+        if (pager_.empty()) {  // it could not be started
+            out_ << std::exchange(held_, {});
         } else if (pipe_ >= 0) {
             write_held();
         }

@@ -4,7 +4,10 @@
 #include "cli/command_line.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <iosfwd>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +42,32 @@ struct Cell {
     Tone tone = Tone::plain;
 };
 
-// Rows under titles, as wide as the screen at most: columns that may be cut give way, the last one first.
+// Rows of a table in few pieces of memory, for tables of very many. One thread at a time.
+class TableRows {
+public:
+    // The next cell of the row, harmless already; a row is full with a cell for each column.
+    void add(std::string_view text, Tone tone = Tone::plain);
+
+    struct Place {
+        std::uint32_t bytes = 0;
+        std::uint32_t columns = 0;
+        Tone tone = Tone::plain;
+    };
+    [[nodiscard]] std::string_view text() const { return text_; }  // of all cells
+    [[nodiscard]] std::span<const Place> cells() const { return cells_; }
+
+private:
+    std::string text_;
+    std::vector<Place> cells_;
+};
+
+// Rows under titles, as wide as the screen at most: columns that may be cut give way, the last one first. The parts
+// are one table; several threads draw them.
+void print_table(
+    std::ostream& out,
+    const std::vector<Column>& columns,
+    std::span<const TableRows> parts,
+    const Screen& screen);
 [[nodiscard]] std::string print_table(
     const std::vector<Column>& columns,
     const std::vector<std::vector<Cell>>& rows,

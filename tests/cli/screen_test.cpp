@@ -74,6 +74,28 @@ TEST_CASE("a table is as wide as its cells and on a screen no wider than that") 
            "b2  日本      12\n");
 }
 
+TEST_CASE("parts of a table are drawn as one") {
+    const std::vector<Column> columns{{"A"}, {"B", Column::Side::right}};
+    std::vector<relay::cli::TableRows> parts(3);  // the second is empty
+    parts[0].add("short", Tone::red);
+    parts[0].add("1");
+    parts[2].add("long enough");
+    parts[2].add("1000");
+    parts[2].add("", Tone::red);
+    parts[2].add("7");
+    std::ostringstream out;
+    print_table(out, columns, parts, Screen{});
+    CHECK(
+        out.str()
+        == "A               B\n"
+           "short           1\n"
+           "long enough  1000\n"
+           "                7\n");
+    out.str("");
+    print_table(out, columns, parts, Screen{true, 0, 0});
+    CHECK(out.str().find("\n\x1b[31mshort\x1b[0m           1\n") != std::string::npos);
+}
+
 TEST_CASE("a cell that is cut before a wide character still fills its column") {
     const std::vector<Column> columns{{"A", Column::Side::left, 4}, {"B"}};
     CHECK(print_table(columns, {{{"日本語"}, {"x"}}}, Screen{false, 7, 0}) == "A     B\n日…   x\n");
