@@ -129,7 +129,7 @@ IndexState look_at_index(const std::string& cache_directory) {
         return state;
     }
     const Result<std::int64_t> listed =
-        file.value().database().integer("SELECT count(*) FROM meta");
+        file.value().database().integer("SELECT count(*) FROM card");
     const Result<std::int64_t> searchable =
         file.value().database().integer("SELECT count(*) FROM text");
     if (!listed.ok() || !searchable.ok()) {

@@ -25,19 +25,21 @@ using layout::Result;
 using layout::Status;
 
 constexpr std::int64_t application = 0x41525849;  // "ARXI"
-constexpr std::int64_t version = 1;
+constexpr std::int64_t version = 2;
 
 // `names` has the ids of a store's sessions, newest first and side by side, as they were listed when sessions/ had the
-// stamp. `meta` serves lists: the meta.json of a session as one line, and the stamp of the file it was read from. `text`
-// serves searches: the stamp of turns/ when all turns were sealed and `grams` got a row for each, whose rowid is
+// stamp. `card` serves lists: what they show and filter by of a session, and the stamp of the meta.json it was read from;
+// `document` has that as one line, apart, because only list --json needs it and it is large. `text` serves searches: the stamp of turns/ when all turns were sealed and `grams` got a row for each, whose rowid is
 // number * 2^20 + turn. A session that is read again gets a new number, because rows without content cannot
 // be deleted from FTS5 of SQLite 3.40; what stands under the old one then belongs to nobody. Stores and ids are the
 // first columns of tables without rowid, so that the sessions of a store lie side by side in the order of a list.
 constexpr std::string_view schema = R"(
 CREATE TABLE store(number INTEGER PRIMARY KEY, directory BLOB NOT NULL UNIQUE);
 CREATE TABLE names(directory BLOB PRIMARY KEY, stamp BLOB NOT NULL, ids BLOB NOT NULL);
-CREATE TABLE meta(store INTEGER, id BLOB, stamp BLOB NOT NULL, document BLOB NOT NULL,
+CREATE TABLE card(store INTEGER, id BLOB, stamp BLOB NOT NULL, card BLOB NOT NULL,
                   PRIMARY KEY(store, id)) WITHOUT ROWID;
+CREATE TABLE document(store INTEGER, id BLOB, document BLOB NOT NULL,
+                      PRIMARY KEY(store, id)) WITHOUT ROWID;
 CREATE TABLE text(store INTEGER, id BLOB, stamp BLOB NOT NULL, number INTEGER NOT NULL,
                   PRIMARY KEY(store, id)) WITHOUT ROWID;
 CREATE TABLE last(number INTEGER NOT NULL);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/index_notes.hpp"
 
+#include "cli/session_card.hpp"
 #include "layout/meta_skim.hpp"
 #include "layout/session_paths.hpp"
 
@@ -18,11 +19,11 @@ using layout::Status;
 }  // namespace
 
 std::optional<NotedMeta> note_meta(
-    const layout::Ulid& id, const FileStamp& stamp, std::string_view text, std::int64_t now_ns) {
+    const layout::Meta& meta, const FileStamp& stamp, std::string_view text, std::int64_t now_ns) {
     if (!stamp.settled(now_ns)) {
         return std::nullopt;
     }
-    return NotedMeta{id, stamp, layout::minified_json(text)};
+    return NotedMeta{meta.id, stamp, encode_card(meta), layout::minified_json(text)};
 }
 
 std::optional<NotedText> note_text(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli/session_index.hpp"
+#include "layout/documents.hpp"
 #include "layout/result.hpp"
 #include "layout/store.hpp"
 #include "layout/ulid.hpp"
@@ -33,10 +34,10 @@ inline constexpr std::size_t noted_texts_max = 64;    // sessions, some 50 ms
 // From this many sessions on, list makes an index by itself; fewer are read as fast without.
 inline constexpr std::size_t index_worthwhile = 1000;
 
-// A meta.json that is as `text`. None when it changed too recently for its stamp to be sure; `stamp` is from before it
+// A meta.json that is `text` and was read as `meta`. None when it changed too recently for its stamp to be sure; `stamp` is from before it
 // was read, and `now_ns` from before that.
 [[nodiscard]] std::optional<NotedMeta> note_meta(
-    const layout::Ulid& id, const FileStamp& stamp, std::string_view text, std::int64_t now_ns);
+    const layout::Meta& meta, const FileStamp& stamp, std::string_view text, std::int64_t now_ns);
 
 // The turns of a session, as they are now. None when they may still change or cannot be read.
 [[nodiscard]] std::optional<NotedText> note_text(

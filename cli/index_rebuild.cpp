@@ -46,7 +46,7 @@ read_meta(const std::string& directory, const Ulid& id, Reader& reader, std::int
     if (!stamp || !meta.ok() || meta.value().id != id) {
         return std::nullopt;
     }
-    return note_meta(id, *stamp, text, now_ns);
+    return note_meta(meta.value(), *stamp, text, now_ns);
 }
 
 IndexNotes read_batch(const Batch& batch, std::vector<Reader>& readers) {

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/card_scan.hpp"
 #include "cli/command_line.hpp"
 #include "cli/flag_table.hpp"
 #include "cli/human_text.hpp"
 #include "cli/screen.hpp"
 #include "cli/session_filter.hpp"
-#include "cli/session_scan.hpp"
+#include "cli/side_by_side.hpp"
 #include "cli/terminal_text.hpp"
 #include "layout/json_writer.hpp"
-#include "layout/meta_skim.hpp"
 
+#include <algorithm>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,53 +54,39 @@ exit status: 0 listed, also when there are none; 1 failed, 2 wrong usage
 
 namespace {
 
-using layout::Meta;
 using layout::Result;
 using layout::SessionStatus;
 using layout::Timestamp;
 
-Tone tone_of(const Meta& meta) {
-    if (meta.status == SessionStatus::active) {
+constexpr std::size_t sessions_a_part = 1024;  // about a millisecond of work
+
+Tone tone_of(const SessionCard& card) {
+    if (card.status == SessionStatus::active) {
         return Tone::green;
     }
-    if (meta.status == SessionStatus::checkpointed) {
+    if (card.status == SessionStatus::checkpointed) {
         return Tone::yellow;
     }
-    return meta.error || meta.exit_code.value_or(0) != 0 ? Tone::red : Tone::dim;
+    return card.failed ? Tone::red : Tone::dim;
 }
 
-std::string repo_of(const Meta& meta) {
-    const std::string& root = meta.repo ? meta.repo->root : meta.cwd;
-    return root.substr(root.rfind('/') + 1);
-}
-
-std::string tokens_of(const Meta& meta) {
-    const layout::Tokens& tokens = meta.tokens;
-    if (tokens.total) {
-        return count_text(*tokens.total);
-    }
-    if (tokens.input || tokens.output) {
-        return count_text(tokens.input.value_or(0) + tokens.output.value_or(0));
-    }
-    return "-";
-}
-
-std::vector<Cell> row_of(const Meta& meta, bool with_repo, Timestamp now) {
-    std::vector<Cell> row{
-        {short_id(meta.id), Tone::cyan},
-        {(meta.flagged ? "! " : "") + harmless(meta.name.value_or(meta.slug)), Tone::bold},
-    };
+void add_row(
+    TableRows& rows,
+    const layout::Ulid& id,
+    const SessionCard& card,
+    bool with_repo,
+    Timestamp now) {
+    rows.add(short_id(id), Tone::cyan);
+    rows.add((card.flagged ? "! " : "") + harmless(card.name), Tone::bold);
     if (with_repo) {
-        row.push_back({harmless(repo_of(meta))});
+        rows.add(harmless(card.root.substr(card.root.rfind('/') + 1)));
     }
-    const std::int64_t turns = meta.turn_count + (meta.current_turn ? 1 : 0);
-    row.push_back({harmless(meta.agent)});
-    row.push_back({std::string(layout::name_of(meta.status)), tone_of(meta)});
-    row.push_back({std::to_string(turns)});
-    row.push_back({tokens_of(meta)});
-    row.push_back({age_text(meta.updated_at, now)});
-    row.push_back({harmless(meta.preview.value_or(""))});
-    return row;
+    rows.add(harmless(card.agent));
+    rows.add(layout::name_of(card.status), tone_of(card));
+    rows.add(std::to_string(card.turns));
+    rows.add(card.tokens ? count_text(*card.tokens) : "-");
+    rows.add(age_text(card.updated_at, now));
+    rows.add(harmless(card.preview));
 }
 
 // What is left out on narrow screens leaves room for the least of the others.
@@ -117,15 +105,39 @@ std::vector<Column> list_columns(bool with_repo) {
     return columns;
 }
 
-void print_lines(const SessionScan& scan, const Surroundings& surroundings) {
-    for (const ScannedSession& session : scan.sessions) {
-        std::string line = layout::minified_json(session.text);
-        line.pop_back();
+void print_table_of(const CardScan& scan, bool with_repo, const Surroundings& surroundings) {
+    const Timestamp moment = now();
+    const std::span<const FoundCard> sessions = scan.sessions;
+    std::vector<TableRows> parts((sessions.size() + sessions_a_part - 1) / sessions_a_part);
+    side_by_side(parts.size(), worker_count(parts.size(), 1), [&](std::size_t, std::size_t part) {
+        const std::size_t begin = part * sessions_a_part;
+        for (const FoundCard& session :
+             sessions.subspan(begin, std::min(sessions_a_part, sessions.size() - begin))) {
+            const std::optional<SessionCard> card = decode_card(session.card);
+            add_row(parts[part], session.place.id, card.value(), with_repo, moment);
+        }
+    });
+    const Pages pages(surroundings);
+    print_table(
+        pages.surroundings().out, list_columns(with_repo), parts, look_at_screen(surroundings));
+}
+
+void print_lines(const CardScan& scan, const Surroundings& surroundings) {
+    constexpr std::size_t block_bytes = 1 << 16;
+    std::string lines;
+    for (const FoundCard& session : scan.sessions) {
+        std::string line(session.document.substr(0, session.document.size() - 1));
         line += ",\"path\":";
-        layout::append_json_string(line, session.directory);
+        layout::append_json_string(line, session.place.directory());
         line += '}';
-        surroundings.out << (surroundings.out_is_terminal ? harmless_json(line) : line) << '\n';
+        lines += surroundings.out_is_terminal ? harmless_json(line) : line;
+        lines += '\n';
+        if (lines.size() >= block_bytes) {
+            surroundings.out << lines;
+            lines.clear();
+        }
     }
+    surroundings.out << lines;
 }
 
 void say_that_there_are_none(
@@ -167,32 +179,23 @@ ExitCode list_command(const CommandLine& line, const Surroundings& surroundings)
     if (!directories.ok()) {
         return complain(surroundings, ExitCode::failed, directories.error().context);
     }
-    ScanRequest request;
+    CardRequest request;
     request.sessions_directories = directories.value();
-    request.keep_text = line.json ? KeepText::yes : KeepText::no;
-    request.wanted = [&filter](const Meta& meta) {
-        return filter.admits(meta);
+    request.documents = line.json ? Documents::yes : Documents::no;
+    request.wanted = [&filter](const SessionCard& card) {
+        return filter.admits(card);
     };
     if (limit) {
         request.sessions_max = static_cast<std::size_t>(*limit);
     }
     request.index_directory = index_directory(surroundings.environment);
-    const SessionScan scan = scan_sessions(request);
+    const CardScan scan = scan_cards(request);
     if (line.json) {
         print_lines(scan, surroundings);
     } else if (scan.sessions.empty()) {
         say_that_there_are_none(directories.value(), surroundings);
     } else {
-        const bool with_repo = directories.value().size() > 1;
-        const Timestamp moment = now();
-        std::vector<std::vector<Cell>> rows;
-        rows.reserve(scan.sessions.size());
-        for (const ScannedSession& session : scan.sessions) {
-            rows.push_back(row_of(session.meta, with_repo, moment));
-        }
-        const Pages pages(surroundings);
-        pages.surroundings().out << print_table(
-            list_columns(with_repo), rows, look_at_screen(surroundings));
+        print_table_of(scan, directories.value().size() > 1, surroundings);
     }
     name_skipped(scan.skipped, surroundings);
     surroundings.out.flush();  // nobody waits for what follows

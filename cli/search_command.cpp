@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command_line.hpp"
 #include "cli/flag_table.hpp"
+#include "cli/index_notes.hpp"
 #include "cli/progress.hpp"
 #include "cli/screen.hpp"
 #include "cli/search_plan.hpp"

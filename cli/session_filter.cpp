@@ -16,7 +16,6 @@ namespace {
 using layout::Done;
 using layout::Errc;
 using layout::Error;
-using layout::Meta;
 using layout::Result;
 using layout::SessionStatus;
 using layout::Status;
@@ -59,8 +58,7 @@ bool is_at_or_below(std::string_view path, std::string_view root) {
     return path.starts_with(root) && (path.size() == root.size() || path[root.size()] == '/');
 }
 
-bool is_of_repo(const Meta& meta, const std::string& wanted) {
-    const std::string& root = meta.repo ? meta.repo->root : meta.cwd;
+bool is_of_repo(std::string_view root, const std::string& wanted) {
     if (wanted.find('/') == std::string::npos) {
         return root.substr(root.rfind('/') + 1) == wanted;
     }
@@ -85,18 +83,23 @@ std::string repo_wanted(const std::string& value) {
 
 }  // namespace
 
-bool SessionFilter::admits(const Meta& meta) const {
-    const auto has_label = [&meta](const std::string& label) {
-        return std::find(meta.labels.begin(), meta.labels.end(), label) != meta.labels.end();
+bool SessionFilter::admits(const SessionCard& card) const {
+    const auto has_label = [&card](const std::string& label) {
+        return card.has_label(label);
     };
-    if (archived != Archived::also && meta.archived != (archived == Archived::only)) {
+    if (archived != Archived::also && card.archived != (archived == Archived::only)) {
         return false;
     }
-    return (!status || meta.status == *status) && (!agent || meta.agent == *agent)
+    return (!status || card.status == *status) && (!agent || card.agent == *agent)
            && std::all_of(labels.begin(), labels.end(), has_label)
-           && (!stage || meta.stage == *stage) && (!flagged || meta.flagged)
-           && (!unread || meta.unread) && (!since || meta.updated_at >= *since)
-           && (!before || meta.updated_at < *before) && (!repo || is_of_repo(meta, *repo));
+           && (!stage || card.stage == *stage) && (!flagged || card.flagged)
+           && (!unread || card.unread) && (!since || card.updated_at >= *since)
+           && (!before || card.updated_at < *before) && (!repo || is_of_repo(card.root, *repo));
+}
+
+bool SessionFilter::admits(const layout::Meta& meta) const {
+    const std::string bytes = encode_card(meta);
+    return admits(decode_card(bytes).value());
 }
 
 std::vector<Flag> filter_flags(SessionFilter& filter) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cli/flag_table.hpp"
+#include "cli/session_card.hpp"
 #include "cli/session_choice.hpp"
 #include "cli/session_scan.hpp"
 #include "layout/documents.hpp"
@@ -27,6 +28,7 @@ struct SessionFilter {
     bool unread = false;
     enum class Archived { no, only, also } archived = Archived::no;
 
+    [[nodiscard]] bool admits(const SessionCard& card) const;
     [[nodiscard]] bool admits(const layout::Meta& meta) const;
 };
 

@@ -73,13 +73,18 @@ Status SessionIndex::metas(
     const std::string& sessions_directory,
     const Ulid& newest,
     const Ulid& oldest,
+    bool with_documents,
     const SeeMeta& see) {
     const Result<std::int64_t> store = find_store(sessions_directory);
     if (!store.ok()) {
         return store.error();
     }
-    Result<Statement> rows = database_.prepare("SELECT id, stamp, document FROM meta WHERE store=? "
-                                               "AND id BETWEEN ? AND ? ORDER BY id DESC");
+    Result<Statement> rows = database_.prepare(
+        with_documents
+            ? "SELECT id, stamp, card, document FROM card JOIN document USING(store, id) "
+              "WHERE store=? AND id BETWEEN ? AND ? ORDER BY id DESC"
+            : "SELECT id, stamp, card, '' FROM card "
+              "WHERE store=? AND id BETWEEN ? AND ? ORDER BY id DESC");
     if (!rows.ok()) {
         return rows.error();
     }
@@ -95,12 +100,14 @@ Status SessionIndex::metas(
         if (!more.value()) {
             return Done{};
         }
-        Ulid id;
-        FileStamp stamp;
-        if (!read_array(row.bytes(0), id.bytes) || !read_array(row.bytes(1), stamp.fields)) {
+        MetaRow meta;
+        if (!read_array(row.bytes(0), meta.id.bytes)
+            || !read_array(row.bytes(1), meta.stamp.fields)) {
             return odd_row();
         }
-        see(id, stamp, row.bytes(2));
+        meta.card = row.bytes(2);
+        meta.document = row.bytes(3);
+        see(meta);
     }
 }
 
@@ -163,18 +170,25 @@ Status SessionIndex::note(const std::string& sessions_directory, std::span<const
     if (!store.ok()) {
         return store.error();
     }
-    Result<Statement> insert = database_.prepare(
-        "INSERT OR REPLACE INTO meta(store, id, stamp, document) VALUES(?,?,?,?)");
-    if (!insert.ok()) {
-        return insert.error();
+    Result<Statement> card =
+        database_.prepare("INSERT OR REPLACE INTO card(store, id, stamp, card) VALUES(?,?,?,?)");
+    Result<Statement> document =
+        database_.prepare("INSERT OR REPLACE INTO document(store, id, document) VALUES(?,?,?)");
+    if (!card.ok() || !document.ok()) {
+        return !card.ok() ? card.error() : document.error();
     }
     for (const NotedMeta& meta : metas) {
-        insert.value().bind(0, store.value());
-        insert.value().bind(1, bytes_of(meta.id));
-        insert.value().bind(2, meta.stamp.bytes());
-        insert.value().bind(3, meta.document);
-        if (Status inserted = insert.value().run(); !inserted.ok()) {
-            return inserted;
+        for (Statement* const insert : {&card.value(), &document.value()}) {
+            insert->bind(0, store.value());
+            insert->bind(1, bytes_of(meta.id));
+        }
+        card.value().bind(2, meta.stamp.bytes());
+        card.value().bind(3, meta.card);
+        document.value().bind(2, meta.document);
+        for (Statement* const insert : {&card.value(), &document.value()}) {
+            if (Status inserted = insert->run(); !inserted.ok()) {
+                return inserted;
+            }
         }
     }
     return Done{};

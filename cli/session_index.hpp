@@ -22,11 +22,18 @@
 
 namespace relay::cli {
 
-// A meta.json as one line.
 struct NotedMeta {
     layout::Ulid id;
-    FileStamp stamp;  // of meta.json, before it was read
-    std::string document;
+    FileStamp stamp;       // of meta.json, before it was read
+    std::string card;      // as encode_card() makes it
+    std::string document;  // meta.json as one line
+};
+
+struct MetaRow {
+    layout::Ulid id;
+    FileStamp stamp;
+    std::string_view card;
+    std::string_view document;  // empty when it was not asked for
 };
 
 // The turns of a session, all of them sealed.
@@ -52,12 +59,12 @@ public:
 
     // Calls see() for the rows of a store's sessions/ with ids from `oldest` to `newest`, newest first. What it is
     // given is good until it returns.
-    using SeeMeta = std::function<void(
-        const layout::Ulid& id, const FileStamp& stamp, std::string_view document)>;
+    using SeeMeta = std::function<void(const MetaRow& row)>;
     [[nodiscard]] layout::Status metas(
         const std::string& sessions_directory,
         const layout::Ulid& newest,
         const layout::Ulid& oldest,
+        bool with_documents,
         const SeeMeta& see);
 
     // Newest first.

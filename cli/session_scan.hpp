@@ -2,7 +2,6 @@
 #pragma once
 
 #include "cli/command_line.hpp"
-#include "cli/index_notes.hpp"
 #include "layout/documents.hpp"
 #include "layout/result.hpp"
 #include "layout/ulid.hpp"
@@ -18,10 +17,16 @@
 
 namespace relay::cli {
 
+// Where a session lies.
+struct SessionPlace {
+    layout::Ulid id;
+    const std::string* sessions_directory = nullptr;  // of whoever named it
+    [[nodiscard]] std::string directory() const { return *sessions_directory + "/" + id.text(); }
+};
+
 struct ScannedSession {
     layout::Meta meta;      // as MetaSkimmer reads it
     std::string directory;  // absolute
-    std::string text;  // the document, when it was asked for; on one line when it is from the index
 };
 
 struct SkippedSession {
@@ -32,30 +37,30 @@ struct SkippedSession {
 struct SessionScan {
     std::vector<ScannedSession> sessions;  // newest first
     std::vector<SkippedSession> skipped;   // damaged, of a newer format, or not to be read
-    IndexNotes notes;                      // of what had to be read, when an index was named
-    std::size_t in_stores = 0;             // sessions, looked at or not
 };
 
-enum class KeepText { no, yes };
+// The sessions of one directory, newest first.
+using ListSessions =
+    std::function<layout::Result<std::vector<layout::Ulid>>(const std::string& directory)>;
 
 struct ScanRequest {
     std::vector<std::string> sessions_directories;
-    // The sessions of one of them, newest first. None: layout::list_sessions().
-    std::function<layout::Result<std::vector<layout::Ulid>>(const std::string& directory)> list;
-    KeepText keep_text = KeepText::no;
+    ListSessions list;  // none: layout::list_sessions()
     // Of the ids, before anything is read; none: all.
     std::function<bool(const layout::Ulid& id)> wanted_id;
     // Of what was read; called by several threads at once. None: all.
     std::function<bool(const layout::Meta& meta)> wanted;
-    // The newest so many; older ones are not looked at.
-    std::size_t sessions_max = SIZE_MAX;
-    // Where an index may be. With one, a meta.json is read only when the index has none of its stamp; what is found
-    // is the same. Empty: none is used.
-    std::string index_directory;
 };
 
 // A store that is not there holds no sessions; one that cannot be read is a skipped one.
 [[nodiscard]] SessionScan scan_sessions(const ScanRequest& request);
+
+// Those of all directories, newest first; a directory that cannot be listed is a skipped one. The directories must
+// outlive the places.
+[[nodiscard]] std::vector<SessionPlace> find_places(
+    const std::vector<std::string>& sessions_directories,
+    const ListSessions& list,
+    std::vector<SkippedSession>& skipped);
 
 // Says on `err` which ones are missing from what was shown, each with its reason; of very many the first.
 void name_skipped(std::span<const SkippedSession> skipped, const Surroundings& surroundings);

@@ -62,7 +62,7 @@ TEST_CASE("what is no index of this version is told from one that is missing") {
     CHECK(IndexFile::open(directory.path(), Access::write)
               .value()
               .database()
-              .run("PRAGMA user_version=2")
+              .run("PRAGMA user_version=1")
               .ok());
     CHECK(code_of(directory.path()) == Errc::corrupt);
     std::ofstream(index_path(directory.path())) << std::string(20'000, 'x');

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/index_notes.hpp"
+#include "cli/session_card.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tests/support/written_session.hpp"
 
@@ -37,8 +38,11 @@ TEST_CASE("what changed a moment ago is not noted") {
     const auto stamp = FileStamp::of(AT_FDCWD, session + "/meta.json");
     REQUIRE(stamp);
     const std::int64_t now = file_clock_ns();
-    CHECK(!note_meta(id, *stamp, "{ }", now));
-    CHECK(note_meta(id, *stamp, "{ }", now + minute_ns)->document == "{}");
+    CHECK(!note_meta(example_meta(1), *stamp, "{ }", now));
+    CHECK(note_meta(example_meta(1), *stamp, "{ }", now + minute_ns)->document == "{}");
+    CHECK(
+        note_meta(example_meta(1), *stamp, "{ }", now + minute_ns)->card
+        == relay::cli::encode_card(example_meta(1)));
     GramCollector collector;
     CHECK(!note_text(directory.path(), id, collector, now));
     CHECK(note_text(directory.path(), id, collector, now + minute_ns)->turns.size() == 1);
@@ -48,7 +52,7 @@ TEST_CASE("what changed a moment ago is not noted") {
 TEST_CASE("notes make an index only when they are told to") {
     const TemporaryDirectory directory;
     IndexNotes notes;
-    notes.metas["/a"].push_back({example_meta(1).id, FileStamp{}, "{}"});
+    notes.metas["/a"].push_back({example_meta(1).id, FileStamp{}, "card", "{}"});
     leave_notes(directory.path(), notes, IfMissing::leave);
     CHECK(index_bytes(directory.path()) == 0);
     leave_notes(directory.path(), notes, IfMissing::make);

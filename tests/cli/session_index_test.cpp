@@ -13,12 +13,12 @@ using relay::cli::FileStamp;
 using relay::cli::gram_query;
 using relay::cli::GramCollector;
 using relay::cli::IndexFile;
+using relay::cli::MetaRow;
 using relay::cli::NotedMeta;
 using relay::cli::NotedText;
 using relay::cli::SessionIndex;
 using relay::cli::TurnsByNumber;
 using relay::layout::Errc;
-using relay::layout::Ulid;
 using relay::tests::example_meta;
 using relay::tests::TemporaryDirectory;
 
@@ -52,24 +52,28 @@ TEST_CASE("the index gives back the documents of a store between two ids newest 
     std::vector<NotedMeta> metas;
     for (const int number : {1, 2, 3, 4}) {
         metas.push_back(
-            {example_meta(number).id, stamp_of(number), "{" + std::to_string(number) + "}"});
+            {example_meta(number).id,
+             stamp_of(number),
+             "card " + std::to_string(number),
+             "{" + std::to_string(number) + "}"});
     }
     CHECK(index.note("/a", metas).ok());
     CHECK(index.note("/b", std::vector{metas.front()}).ok());
-    metas = {{example_meta(3).id, stamp_of(33), "{33}"}};
+    metas = {{example_meta(3).id, stamp_of(33), "card 33", "{33}"}};
     CHECK(index.note("/a", metas).ok());
     std::string seen;
-    const auto see = [&seen](const Ulid& id, const FileStamp& stamp, std::string_view document) {
-        seen += std::string(document) + (stamp == stamp_of(33) ? "!" : "")
-                + (id == example_meta(2).id ? "?" : "");
+    const auto see = [&seen](const MetaRow& row) {
+        seen += std::string(row.card) + std::string(row.document)
+                + (row.stamp == stamp_of(33) ? "!" : "")
+                + (row.id == example_meta(2).id ? "?" : "");
     };
-    CHECK(index.metas("/a", example_meta(3).id, example_meta(2).id, see).ok());
-    CHECK(seen == "{33}!{2}?");
+    CHECK(index.metas("/a", example_meta(3).id, example_meta(2).id, true, see).ok());
+    CHECK(seen == "card 33{33}!card 2{2}?");
     seen.clear();
-    CHECK(index.metas("/b", example_meta(4).id, example_meta(1).id, see).ok());
-    CHECK(seen == "{1}");
-    CHECK(index.metas("/none", example_meta(4).id, example_meta(1).id, see).ok());
-    CHECK(seen == "{1}");
+    CHECK(index.metas("/b", example_meta(4).id, example_meta(1).id, false, see).ok());
+    CHECK(seen == "card 1");
+    CHECK(index.metas("/none", example_meta(4).id, example_meta(1).id, false, see).ok());
+    CHECK(seen == "card 1");
 }
 
 TEST_CASE("the index names the turns that may have the words") {

@@ -6,16 +6,12 @@
 #include <boost/filesystem.hpp>
 #include <doctest/doctest.h>
 
-#include <fcntl.h>
-
-#include <atomic>
 #include <fstream>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
 
-using relay::cli::KeepText;
 using relay::cli::name_skipped;
 using relay::cli::scan_sessions;
 using relay::cli::ScanRequest;
@@ -47,7 +43,6 @@ TEST_CASE("sessions of several stores are scanned newest first") {
         CHECK(scan.sessions[static_cast<std::size_t>(at)].meta.id == example_meta(5 - at).id);
     }
     CHECK(scan.sessions[1].directory == first + "/" + example_meta(4).id.text());
-    CHECK(scan.sessions[1].text.empty());
 }
 
 TEST_CASE("a scan by many threads is in order and keeps what is wanted") {
@@ -55,7 +50,6 @@ TEST_CASE("a scan by many threads is in order and keeps what is wanted") {
     write_many_sessions(directory.path(), 500, 10);
     ScanRequest request;
     request.sessions_directories = {directory.path()};
-    request.keep_text = KeepText::yes;
     request.wanted = [](const Meta& meta) {
         return meta.agent == "codex";
     };
@@ -67,7 +61,6 @@ TEST_CASE("a scan by many threads is in order and keeps what is wanted") {
     std::int64_t number = 496;
     for (const auto& session : scan.sessions) {
         CHECK(session.meta.id == example_meta(number).id);
-        CHECK(session.text.starts_with("{\n  \"v\": 1,\n"));
         number -= 3;
     }
 }
@@ -118,88 +111,4 @@ TEST_CASE("sessions that cannot be read are named and the others are there") {
               "agent-relay verify \""
             + newer + "\"\n")
         != std::string::npos);
-}
-
-namespace {
-
-// Notes meta.json as it is now, with a document that tells that it came from the index.
-void note_marked(const std::string& cache, const std::string& sessions, const Meta& meta) {
-    auto file = relay::cli::IndexFile::open_or_make(cache);
-    REQUIRE(file.ok());
-    const auto stamp =
-        relay::cli::FileStamp::of(AT_FDCWD, sessions + "/" + meta.id.text() + "/meta.json");
-    REQUIRE(stamp);
-    const std::vector<relay::cli::NotedMeta> noted{
-        {meta.id, *stamp, R"({"v":1,"id":")" + meta.id.text() + R"(","agent":"from-index"})"}};
-    REQUIRE(relay::cli::SessionIndex(file.value().database()).note(sessions, noted).ok());
-}
-
-std::string agents_of(const SessionScan& scan) {
-    std::string agents;
-    for (const auto& session : scan.sessions) {
-        agents += session.meta.agent + " ";
-    }
-    return agents;
-}
-
-}  // namespace
-
-TEST_CASE("the index stands for a meta.json only while that has the stamp it was noted with") {
-    const TemporaryDirectory directory;
-    const std::string sessions = directory.path() + "/sessions";
-    for (const int number : {1, 2, 3}) {
-        Meta meta = example_meta(number);
-        meta.agent = "from-file";
-        static_cast<void>(write_session(sessions, meta));
-    }
-    note_marked(directory.path(), sessions, example_meta(1));
-    note_marked(directory.path(), sessions, example_meta(3));
-    ScanRequest request;
-    request.sessions_directories = {sessions, directory.path() + "/none"};
-    request.index_directory = directory.path();
-    CHECK(agents_of(scan_sessions(request)) == "from-index from-file from-index ");
-
-    Meta changed = example_meta(3);
-    changed.agent = "changed";
-    static_cast<void>(write_session(sessions, changed));
-    CHECK(agents_of(scan_sessions(request)) == "changed from-file from-index ");
-    boost::filesystem::remove_all(sessions + "/" + example_meta(1).id.text());
-    CHECK(agents_of(scan_sessions(request)) == "changed from-file ");
-
-    request.index_directory = directory.path() + "/nowhere";
-    CHECK(agents_of(scan_sessions(request)) == "changed from-file ");
-}
-
-TEST_CASE("a damaged index is removed and the sessions are read from their files") {
-    const TemporaryDirectory directory;
-    const std::string sessions = directory.path() + "/sessions";
-    static_cast<void>(write_session(sessions, example_meta(1)));
-    note_marked(directory.path(), sessions, example_meta(1));
-    std::ofstream(directory.path() + "/index.sqlite") << std::string(50'000, 'x');
-    ScanRequest request;
-    request.sessions_directories = {sessions};
-    request.index_directory = directory.path();
-    CHECK(agents_of(scan_sessions(request)) == example_meta(1).agent + " ");
-    CHECK(!boost::filesystem::exists(directory.path() + "/index.sqlite"));
-}
-
-TEST_CASE("a scan for few looks at the newest until it has them") {
-    const TemporaryDirectory directory;
-    write_many_sessions(directory.path(), 1000, 10);
-    ScanRequest request;
-    request.sessions_directories = {directory.path()};
-    request.sessions_max = 100;
-    std::atomic<int> asked{0};
-    request.wanted = [&asked](const Meta& meta) {
-        ++asked;
-        return meta.agent == "codex";
-    };
-    const SessionScan scan = scan_sessions(request);
-    REQUIRE(scan.sessions.size() == 100);
-    CHECK(scan.sessions.front().meta.id == example_meta(1000).id);
-    CHECK(scan.sessions.back().meta.id == example_meta(1000 - 3 * 99).id);
-    CHECK(scan.in_stores == 1000);
-    CHECK(asked < 1000);
-    request.sessions_max = 1000;
-    CHECK(scan_sessions(request).sessions.size() == 334);
 }
