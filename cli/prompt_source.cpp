@@ -101,7 +101,9 @@ PromptSource::open(const RunOptions& options, const std::optional<std::string>& 
             if (!text.ok()) {
                 return text.error();
             }
-            source.known_.back().text = std::move(text.value());
+            if (!text.value().empty()) {
+                source.known_.back().text = std::move(text.value());
+            }
         }
     }
     source.reads_on_ = file == "-";
@@ -152,6 +154,18 @@ Result<bool> PromptSource::advance(const SignalMail& mail, const KeepsWaiting& k
     return left_ == 0
                ? Result<bool>(true)
                : read_line([&mail, &keeps_waiting] { return await_input(mail, keeps_waiting); });
+}
+
+const TurnPrompt* PromptSource::beyond_limit() {
+    if (left_ > 0) {
+        return nullptr;
+    }
+    // What cannot be read is not there.
+    static_cast<void>(read_line([] {
+        pollfd wait{STDIN_FILENO, POLLIN, 0};
+        return ::poll(&wait, 1, 0) > 0;
+    }));
+    return known_.empty() ? nullptr : &known_.front();
 }
 
 }  // namespace relay::cli

@@ -47,6 +47,9 @@ public:
     // False when it should not. Errc::io, Errc::invalid: nothing more can be read.
     [[nodiscard]] layout::Result<bool>
     advance(const SignalMail& mail, const KeepsWaiting& keeps_waiting);
+    // The prompt that only the limit keeps from its turn. Null when there is none, as far as one can know without
+    // waiting.
+    [[nodiscard]] const TurnPrompt* beyond_limit();
 
 private:
     using AwaitInput = std::function<bool()>;

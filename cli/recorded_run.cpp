@@ -25,6 +25,7 @@ constexpr std::size_t prompt_bytes_max = 4 << 20;
 constexpr std::size_t command_bytes_max = 100 << 10;  // the daemon takes 128 KiB
 constexpr std::size_t command_words_max = 4096;
 constexpr std::size_t agent_bytes_max = 128;
+constexpr std::size_t next_task_bytes_max = 16 << 10;
 
 std::vector<std::string> bounded(const std::vector<std::string>& words) {
     std::vector<std::string> kept;
@@ -126,11 +127,15 @@ void RecordedRun::end_turn(
     sink_.event(std::move(members));
 }
 
-void RecordedRun::checkpoint(const std::string& reason) {
+void RecordedRun::checkpoint(
+    const std::string& reason, const std::optional<std::string>& next_task) {
     std::string members;
     JsonObject object(members, JsonObject::Form::compact);
     object.string("type", "session.checkpoint");
     object.string("reason", reason);
+    if (next_task) {
+        object.string("next_task", layout::utf8_prefix(*next_task, next_task_bytes_max));
+    }
     object.finish();
     sink_.event(std::move(members));
 }

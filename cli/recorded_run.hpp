@@ -48,7 +48,7 @@ public:
     void end_turn(const TurnFacts& facts, const AgentEnd& end, const std::string& changes);
 
     // The session stops short and can be gone on with.
-    void checkpoint(const std::string& reason);
+    void checkpoint(const std::string& reason, const std::optional<std::string>& next_task);
     void end(const AgentEnd& last);
 
     // Waits until all is recorded, within reason. Empty, or one sentence about what was not.

@@ -68,7 +68,7 @@ flags:
   --name NAME, --label LABEL   of the session; labels may repeat
   --store auto|repo|user       where it is kept
   --prompts-file FILE          one prompt a line, one turn a prompt; - reads each when its turn comes
-  --max-turns N                stop after so many
+  --max-turns N                stop after so many; with prompts left the session is checkpointed, not completed
   --watch                      tell on standard error what is recorded: turns, decisions, blockers, how it ended
   --no-color                   ask the agent for no colours (NO_COLOR=1 in its environment)
   --no-session                 record nothing
@@ -193,7 +193,8 @@ private:
     std::optional<GitChanges> changes_;
     std::string socket_ = line_.socket;  // for clients below the agent
     std::string state_directory_;
-    std::optional<std::string> handed_over_;  // somebody asked for it; the reason
+    std::optional<std::string> stop_reason_;  // of a session that stops short; none: a signal's
+    std::optional<std::string> next_task_;    // of one that does; what it was to do next
 };
 
 layout::Status Run::prepare() {
@@ -319,10 +320,10 @@ ExitCode Run::complain_start(const Error& error) const {
 }
 
 ExitCode Run::finish(const AgentEnd& last) {
-    const bool checkpointed = last.interrupted || handed_over_;
+    const bool checkpointed = last.interrupted || stop_reason_;
     if (recording_) {
         if (checkpointed) {
-            recording_->checkpoint(handed_over_.value_or("manual"));
+            recording_->checkpoint(stop_reason_.value_or("manual"), next_task_);
         } else {
             recording_->end(last);
         }
@@ -342,10 +343,10 @@ ExitCode Run::finish(const AgentEnd& last) {
 
 // Somebody asked for it since the last look.
 bool Run::is_handed_over() {
-    if (recording_ && !handed_over_) {
-        handed_over_ = take_handoff_request(state_directory_, recording_->session());
+    if (recording_ && !stop_reason_) {
+        stop_reason_ = take_handoff_request(state_directory_, recording_->session());
     }
-    return handed_over_.has_value();
+    return stop_reason_.has_value();
 }
 
 ExitCode Run::execute() {
@@ -383,6 +384,11 @@ ExitCode Run::execute() {
         }
         if (!goes_on.ok() || !goes_on.value()) {
             break;
+        }
+        const TurnPrompt* const beyond = assignment_.prompts.beyond_limit();
+        if (recording_ && beyond != nullptr) {
+            stop_reason_ = "max_turns";
+            next_task_ = beyond->text;
         }
     }
     return finish(last);

@@ -18,6 +18,11 @@ bool says(const std::string& text, const std::string& words) {
     return text.find(words) != std::string::npos;
 }
 
+void configure(const RelayHome& home, const std::string& text) {
+    REQUIRE(home.shell("mkdir -p \"$AGENT_RELAY_HOME/config\"").status == 0);
+    write_text(home.root() + "/relay/config/config.toml", text);
+}
+
 TEST_CASE("run passes a command through and records it as one turn") {
     const RelayHome home;
     const ProgramEnd end =
@@ -173,6 +178,7 @@ TEST_CASE("what an agent declares reaches its seal and the handoff packet") {
     CHECK(packet["next_task"] == "docs");
     CHECK(packet["decisions"][0]["source"] == "declared");
     CHECK(packet["validation_state"]["tests"]["value"] == "pass");
+    CHECK(says(home.shell("agent-relay show").out, "\n  validation: tests pass\n  next: docs\n"));
 }
 
 TEST_CASE("a note without a session or a daemon says what is missing") {
@@ -208,22 +214,18 @@ TEST_CASE("a note without a session or a daemon says what is missing") {
 
 TEST_CASE("agents of the configuration are run with their prompts turn by turn") {
     const RelayHome home;
-    REQUIRE(
-        home.shell("mkdir -p \"$AGENT_RELAY_HOME/config\" && cat > "
-                   "\"$AGENT_RELAY_HOME/config/config.toml\" <<'X'\n"
-                   "[agents.echoes]\nbinary = \"echo\"\nextra_args = [\"-n\", \"I\"]\naliases = "
-                   "[\"e\"]\n"
-                   "[agents.reads]\nbinary = \"cat\"\nprompt = \"stdin\"\n"
-                   "[agents.fails]\nbinary = \"false\"\n[agents.odd]\nbinary = \"x\"\nformat = "
-                   "\"odd\"\nX\n")
-            .status
-        == 0);
+    configure(
+        home,
+        "[agents.echoes]\nbinary = \"echo\"\nextra_args = [\"-n\", \"I\"]\naliases = [\"e\"]\n"
+        "[agents.reads]\nbinary = \"cat\"\nprompt = \"stdin\"\n"
+        "[agents.fails]\nbinary = \"false\"\n[agents.odd]\nbinary = \"x\"\nformat = \"odd\"\n");
     ProgramEnd end = home.shell("agent-relay run e 'say so'");
     CHECK(end.status == 0);
     CHECK(end.out == "I say so");
     end = home.shell("printf 'one\\n\\ntwo\\nthree\\n' > p; agent-relay run reads --prompts-file p "
                      "--max-turns 2");
     CHECK(end.out == "onetwo");
+    CHECK(end.status == 2);
     CHECK(home.shell("seq 3 | agent-relay run e --prompts-file -").out == "I 1I 2I 3");
     CHECK(home.shell("echo from a pipe | agent-relay run reads").out == "from a pipe\n");
     CHECK(home.shell("agent-relay run fails x").status == 1);
@@ -247,13 +249,37 @@ TEST_CASE("agents of the configuration are run with their prompts turn by turn")
     CHECK(home.shell("agent-relay run").status == 2);
 }
 
+TEST_CASE("a run that stops before its last prompt leaves a checkpoint that says which is next") {
+    const RelayHome home;
+    configure(home, "[agents.e]\nbinary = \"echo\"\n");
+    SUBCASE("of a file") {
+        CHECK(
+            home.shell("seq 3 > p; agent-relay run e --prompts-file p --max-turns 2").status == 2);
+    }
+    SUBCASE("of standard input") {
+        CHECK(home.shell("seq 3 | agent-relay run e --prompts-file - --max-turns 2").status == 2);
+    }
+    const Recording session = home.session();
+    CHECK(session.meta()["checkpoint_reason"] == "max_turns");
+    CHECK(session.meta()["turn_count"] == 2);
+    CHECK(session.json("resume.json")["next_task"] == "3");
+    CHECK(home.shell("seq 2 | agent-relay run e --prompts-file - --max-turns 2").status == 0);
+    CHECK(home.sessions()[1].meta()["status"] == "completed");
+}
+
+TEST_CASE("an agent without a prompt is started without one") {
+    const RelayHome home;
+    configure(
+        home,
+        "[agents.counts]\nbinary = \"sh\"\nextra_args = [\"-c\", \"echo $#\", "
+        "\"counts\"]\n");
+    CHECK(home.shell("agent-relay run counts < /dev/null").out == "0\n");
+    CHECK(home.shell("agent-relay run counts word < /dev/null").out == "1\n");
+}
+
 TEST_CASE("prompts from standard input are read when their turn comes") {
     const RelayHome home;
-    REQUIRE(
-        home.shell("mkdir -p \"$AGENT_RELAY_HOME/config\" && printf '[agents.e]\\nbinary = "
-                   "\"echo\"\\n' > \"$AGENT_RELAY_HOME/config/config.toml\"")
-            .status
-        == 0);
+    configure(home, "[agents.e]\nbinary = \"echo\"\n");
     // The second line is written when the first one's output is there.
     const ProgramEnd end = home.shell(
         "mkfifo lines; agent-relay run e --prompts-file - < lines > out & exec 3> lines; "
@@ -266,11 +292,7 @@ TEST_CASE("prompts from standard input are read when their turn comes") {
 
 TEST_CASE("a run that waits for its next prompt is stopped by a signal and by a handoff") {
     const RelayHome home;
-    REQUIRE(
-        home.shell("mkdir -p \"$AGENT_RELAY_HOME/config\" && printf '[agents.e]\\nbinary = "
-                   "\"echo\"\\n' > \"$AGENT_RELAY_HOME/config/config.toml\"")
-            .status
-        == 0);
+    configure(home, "[agents.e]\nbinary = \"echo\"\n");
     const std::string begin =
         "mkfifo lines; agent-relay run e --prompts-file - < lines > out & run=$!; exec 3> lines; "
         "echo one >&3; "
@@ -335,6 +357,7 @@ TEST_CASE("a turn in a git work tree carries its change") {
     CHECK(
         sessions[0].json("turns/001-state.json")["files"]
         == Json::parse(R"([{"path":"new.txt","status":"added"}])"));
+    CHECK(says(home.shell("agent-relay show @2").out, "  added new.txt\n── turn 1 completed"));
     CHECK_FALSE(sessions[1].has("turns/001-diff.patch"));
     CHECK(sessions[1].json("turns/001-state.json")["files"] == Json::array());
 }
