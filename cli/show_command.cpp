@@ -68,6 +68,7 @@ using layout::TurnState;
 constexpr std::int64_t state_bytes_max = 64 << 20;
 constexpr std::int64_t json_text_bytes_max = std::int64_t{1} << 30;
 constexpr std::size_t depth_max = 128;
+constexpr std::size_t files_max = 50;  // of a turn; the patch has all
 
 struct ShowFlags {
     std::string session = "@latest";
@@ -305,22 +306,61 @@ void show_facts(const Shown& shown, TextFlow& flow) {
     }
 }
 
+Json parsed(const layout::RawJson& value) {
+    return layout::json_depth(value.text) > depth_max
+               ? Json()
+               : Json::parse(value.text, nullptr, /*allow_exceptions=*/false);
+}
+
+// A string as it is, anything else as JSON.
+std::string text_of(const Json& value) {
+    return value.is_string() ? value.get<std::string>()
+                             : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 // Decisions and blockers of a seal, one a line.
 void show_items(const layout::RawJson& items, std::string_view name, Tone tone, TextFlow& flow) {
-    const Json parsed = layout::json_depth(items.text) > depth_max
-                            ? Json()
-                            : Json::parse(items.text, nullptr, /*allow_exceptions=*/false);
-    if (!parsed.is_array()) {
+    const Json list = parsed(items);
+    for (const Json& item : list.is_array() ? list : Json::array()) {
+        const bool told = item.is_object() && item.contains("summary");
+        flow.say("  " + std::string(name) + ": " + text_of(told ? item["summary"] : item), tone);
+    }
+}
+
+void show_validation(const layout::RawJson& validation, TextFlow& flow) {
+    const Json values = parsed(validation);
+    std::string text;
+    if (!values.is_object()) {
         return;
     }
-    for (const Json& item : parsed) {
-        const auto summary = item.is_object() ? item.find("summary") : item.end();
-        const bool told = item.is_object() && summary != item.end() && summary->is_string();
+    for (const auto& [name, value] : values.items()) {
+        text += (text.empty() ? "" : ", ") + name + " " + text_of(value);
+    }
+    if (!text.empty()) {
+        flow.say("  validation: " + text, Tone::green);
+    }
+}
+
+// What the turn changed, a file a line.
+void show_files(const layout::RawJson& files, TextFlow& flow) {
+    const Json list = parsed(files);
+    const auto count = [](const Json& file, const char* key, const char* sign) {
+        const bool known = file.contains(key) && file[key].is_number_integer();
+        return known ? sign + std::to_string(file[key].get<std::int64_t>()) : "";
+    };
+    std::size_t shown = 0;
+    for (const Json& file : list.is_array() ? list : Json::array()) {
+        if (!file.is_object() || !file.contains("path")) {
+            continue;
+        }
+        if (++shown > files_max) {
+            flow.say("  and more; --diff shows the patch", Tone::yellow);
+            return;
+        }
         flow.say(
-            "  " + std::string(name) + ": "
-                + (told ? summary->get<std::string>()
-                        : item.dump(-1, ' ', false, Json::error_handler_t::replace)),
-            tone);
+            "  " + text_of(file.value("status", Json("changed"))) + " " + text_of(file["path"])
+                + count(file, "added", " +") + count(file, "removed", " -"),
+            Tone::yellow);
     }
 }
 
@@ -332,9 +372,11 @@ void show_state(const TurnState& state, TextFlow& flow) {
     }
     show_items(state.decisions, "decision", Tone::green, flow);
     show_items(state.blockers, "blocker", Tone::red, flow);
+    show_validation(state.validation, flow);
     if (state.next_task) {
         flow.say("  next: " + *state.next_task, Tone::green);
     }
+    show_files(state.files, flow);
     std::string end = "── turn " + std::to_string(state.turn) + " " + state.status + ", "
                       + duration_text(state.duration_ms);
     const std::string tokens = state.tokens ? tokens_text(*state.tokens) : "";
@@ -366,8 +408,11 @@ std::string show_turn(const Shown& shown, std::int64_t turn, TextFlow& flow) {
     const Result<std::string> text =
         layout::read_file(shown.file(layout::state_file(turn)), state_bytes_max);
     if (!text.ok()) {
-        flow.say("── turn " + std::to_string(turn) + " runs", Tone::green);
-        return text.error().code == Errc::not_found ? fault : text.error().context;
+        const bool unsealed = text.error().code == Errc::not_found && turn > shown.meta.turn_count;
+        flow.say(
+            "── turn " + std::to_string(turn) + (unsealed ? " runs" : " has lost its end"),
+            unsealed ? Tone::green : Tone::red);
+        return unsealed ? fault : text.error().context;
     }
     const Result<TurnState> state = layout::decode_turn_state(text.value());
     if (!state.ok()) {
@@ -379,6 +424,13 @@ std::string show_turn(const Shown& shown, std::int64_t turn, TextFlow& flow) {
 
 ExitCode show_conversation(const Shown& shown, const Surroundings& surroundings) {
     std::vector<std::string> faults;
+    // Looked at again, because a session that runs may have begun another one since.
+    const Result<std::vector<std::int64_t>> turns = layout::list_turns(shown.session.directory);
+    if (turns.ok() && std::ssize(turns.value()) < shown.meta.turn_count) {
+        faults.push_back(
+            "meta.json counts " + std::to_string(shown.meta.turn_count) + " turns, and "
+            + std::to_string(turns.value().size()) + " of them are there");
+    }
     {
         const Pages pages(surroundings);
         std::ostream& out = pages.surroundings().out;

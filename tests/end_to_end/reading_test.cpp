@@ -416,6 +416,20 @@ TEST_CASE("sessions that cannot be read are named and never fatal") {
     CHECK(home.run({"verify"}).status == 5);
 }
 
+TEST_CASE("a conversation that has lost turns is shown with a word about them") {
+    const Home home;
+    const std::string lost = write_session(home.sessions(), example_meta(21), {{"p", "words\n"}});
+    filesystem::remove(lost + "/turns/001-state.json");
+    ProgramEnd end = home.run({"show", id_of(21)});
+    CHECK(end.status == 5);
+    CHECK(end.out.find("words\n── turn 1 has lost its end\n") != std::string::npos);
+    CHECK(end.err.find("001-state.json") != std::string::npos);
+    filesystem::remove_all(lost + "/turns");
+    end = home.run({"show", id_of(21)});
+    CHECK(end.status == 5);
+    CHECK(end.err.find("meta.json counts 1 turns, and 0 of them are there") != std::string::npos);
+}
+
 TEST_CASE("names of sessions that fit none or several end a command with the reason") {
     const Home home;
     layout::Meta namesake = example_meta(4);
