@@ -3,6 +3,7 @@
 
 #include "cli/handoff_packet.hpp"
 #include "cli/session_choice.hpp"
+#include "layout/git_work_tree.hpp"
 #include "layout/session_reader.hpp"
 #include "layout/ulid.hpp"
 #include "layout/utf8.hpp"
@@ -115,11 +116,11 @@ std::string validation(const json& states) {
     return text;
 }
 
-std::string tree(const json& working_tree) {
+std::string tree(const std::string& when, const json& working_tree) {
     if (!working_tree.is_object()) {
         return "";
     }
-    std::string text = "root " + text_in(working_tree, "root");
+    std::string text = when + ": root " + text_in(working_tree, "root");
     if (const std::string branch = text_in(working_tree, "branch"); !branch.empty()) {
         text += ", branch " + branch;
     }
@@ -171,6 +172,15 @@ void complete_from_parent(json& packet, const std::string& session_directory) {
     }
 }
 
+// As `working_tree`; null when there is no longer one.
+json tree_now(const std::string& root) {
+    const std::optional<layout::GitWorkTree> found =
+        root.empty() ? std::nullopt : layout::read_git_work_tree(root);
+    return found
+               ? json{{"root", root}, {"branch", found->branch.value_or("")}, {"head", found->head.value_or("")}}
+               : json();
+}
+
 Result<json> read_packet(const std::string& session_directory) {
     const Result<std::string> text =
         layout::read_file(session_directory + "/resume.json", packet_bytes_max);
@@ -200,6 +210,7 @@ ResumableSession resumable(
         !objective.empty()) {
         packet["objective"] = objective;
     }
+    packet["tree_now"] = tree_now(text_in(member(packet, "working_tree"), "root"));
     session.prompt = render_resume_prompt(packet, session_directory, request);
     return session;
 }
@@ -233,23 +244,30 @@ std::string render_resume_prompt(
     }());
     add(prompt, "What to do next", [&] {
         const std::string next = text_in(packet, "next_task");
-        return next.empty() ? std::string(
-                   "Nobody said. Finish the objective, beginning where the last turn stopped.\n")
-                            : as_quotation(next);
+        if (next.empty() && request.empty()) {
+            return std::string(
+                "Nobody said. Finish the objective, beginning where the last turn stopped.\n");
+        }
+        return next.empty() ? "" : as_quotation(next);
     }());
     add(prompt, "Decisions already made", items(member(packet, "decisions")));
     add(prompt, "Blockers", items(blockers_in(packet)));
     add(prompt, "Validation so far", validation(member(packet, "validation_state")));
-    add(prompt, "Working tree when the session began", tree(member(packet, "working_tree")));
+    add(prompt,
+        "Working tree",
+        tree("when the session began", member(packet, "working_tree"))
+            + tree("now", member(packet, "tree_now")));
     add(prompt, "Files it touched", touched(member(packet, "touched_files")));
     if (last.is_object()) {
         add(prompt, "Where it stopped", [&] {
             const json number = member(last, "turn");
+            const std::string tail = text_in(last, "output_tail");
             return "Turn " + (number.is_number_integer() ? number.dump() : "?") + " is "
                    + one_line(text_in(last, "status"))
                    + (reason.empty() ? ""
                                      : "; the session stopped for the reason \"" + reason + "\"")
-                   + ". Its last output:\n\n" + as_quotation(text_in(last, "output_tail"));
+                   + (tail.empty() ? ". It printed nothing.\n"
+                                   : ". Its last output:\n\n" + as_quotation(tail));
         }());
     }
     add(prompt,

@@ -26,6 +26,7 @@ TEST_CASE("a handoff packet becomes a prompt with all that the next agent needs"
         "touched_files":[{"path":"a.c","status":"modified"}],
         "validation_state":{"tests":{"value":"pass"},"lint":{"value":3}},
         "working_tree":{"root":"/w","branch":"main","head":"0123456789abcdef"},
+        "tree_now":{"root":"/w","branch":"other","head":"fedcba9876543210"},
         "last_turn":{"turn":4,"status":"interrupted","output_tail":"almost\n"}})");
     const std::string prompt = render_resume_prompt(packet, "/s/ID", "only the docs");
     for (const std::string line :
@@ -36,7 +37,8 @@ TEST_CASE("a handoff packet becomes a prompt with all that the next agent needs"
           "\n> modified a.c\n",
           "\n> tests: pass\n",
           "\n> lint: 3\n",
-          "\n> root /w, branch main, commit 0123456789ab\n",
+          "\n> when the session began: root /w, branch main, commit 0123456789ab\n"
+          "> now: root /w, branch other, commit fedcba987654\n",
           "Turn 4 is interrupted; the session stopped for the reason \"rate_limit\"",
           "\n> almost\n",
           "\nonly the docs\n",
@@ -89,4 +91,13 @@ TEST_CASE("an empty packet still says what to do") {
     CHECK(says(prompt, "Finish the objective"));
     CHECK(says(prompt, "/s/ID/turns/"));
     CHECK_FALSE(says(prompt, "## Blockers"));
+}
+
+TEST_CASE("what the user asks for is not contradicted by what nobody said") {
+    const json packet =
+        json::parse(R"({"objective":"x","last_turn":{"turn":1,"status":"completed"}})");
+    const std::string prompt = render_resume_prompt(packet, "/s/ID", "now the docs");
+    CHECK(says(prompt, "## What the user asks of you now\n\nnow the docs\n"));
+    CHECK_FALSE(says(prompt, "## What to do next"));
+    CHECK(says(prompt, "Turn 1 is completed. It printed nothing.\n"));
 }
