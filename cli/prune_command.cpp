@@ -192,11 +192,11 @@ std::string volume_text(std::int64_t bytes) {
     return count_text(bytes) + "B";
 }
 
-std::string deed(Action action, std::int64_t sessions) {
+std::string deed(Action action, bool done, std::int64_t sessions) {
     const std::string them = counted(sessions, "session");
-    return action == Action::trash    ? "move " + them + " to the trash"
-           : action == Action::remove ? "remove " + them + " for good"
-                                      : "compress " + them;
+    return action == Action::trash    ? (done ? "moved " : "move ") + them + " to the trash"
+           : action == Action::remove ? (done ? "removed " : "remove ") + them + " for good"
+                                      : (done ? "compressed " : "compress ") + them;
 }
 
 void preview(
@@ -235,8 +235,8 @@ void preview(
     static_cast<void>(complain(
         surroundings,
         ExitCode::ok,
-        "prune would " + deed(flags.action, std::ssize(chosen)) + ", " + volume_text(bytes)
-            + "; say --yes to do it"));
+        "prune would " + deed(flags.action, /*done=*/false, std::ssize(chosen)) + ", "
+            + volume_text(bytes) + "; say --yes to do it"));
 }
 
 // One session: what is left of its bytes; none when they are gone.
@@ -321,7 +321,8 @@ ExitCode execute(
     }
     progress.stop();
     if (!line.json) {
-        surroundings.out << "did " << deed(flags.action, done) << ": " << volume_text(bytes_before)
+        surroundings.out << deed(flags.action, /*done=*/true, done) << ": "
+                         << volume_text(bytes_before)
                          << (flags.action == Action::compress ? " to " + volume_text(bytes_after)
                                                               : "")
                          << '\n';

@@ -101,7 +101,7 @@ TEST_CASE("prune moves to the trash or removes what its rules mean and logs it")
     const Copy copy;
     ProgramEnd end = copy.prune("--older-than 1d --keep 3 --yes");
     CHECK_MESSAGE(end.status == 0, end.err);
-    CHECK(says(end.out, "did move 1 session to the trash"));
+    CHECK(says(end.out, "moved 1 session to the trash"));
     CHECK_FALSE(copy.has(1));
     CHECK(exists(copy.root() + "/trash/" + id_of(1) + "/meta.json"));
     end = copy.prune("--keep 0 --now --yes --json");
