@@ -93,10 +93,21 @@ const Command* find_command(std::string_view name) {
     return found == all.end() ? nullptr : &*found;
 }
 
-void deliver_spool(const CommandLine& line, const Surroundings& surroundings) {
+enum class IfAway { start, leave };
+
+void deliver_spool(const CommandLine& line, IfAway if_away, const Surroundings& surroundings) {
     constexpr std::chrono::milliseconds most{2'000};
-    if (const Result<DaemonPlace> place = find_place(line, surroundings); place.ok()) {
-        delivery::deliver_left_behind(place.value().spool_directory(), place.value().socket, most);
+    const Result<DaemonPlace> place = find_place(line, surroundings);
+    if (!place.ok()) {
+        return;
+    }
+    const auto deliver = [&place, most] {
+        return delivery::deliver_left_behind(
+            place.value().spool_directory(), place.value().socket, most);
+    };
+    if (deliver().left > 0 && if_away == IfAway::start
+        && reach_daemon(place.value(), most, [] { return false; }).ok()) {
+        deliver();
     }
 }
 
@@ -144,11 +155,12 @@ ExitCode dispatch(CommandLine line, const Surroundings& surroundings) {
         std::find(deliver_after.begin(), deliver_after.end(), command->name) != deliver_after.end();
     const bool only_looks = command->name == "doctor";
     if (!delivers_after && !only_looks) {
-        deliver_spool(line, surroundings);
+        deliver_spool(line, IfAway::start, surroundings);
     }
     const ExitCode code = command->run(line, surroundings);
     if (delivers_after) {
-        deliver_spool(line, surroundings);
+        // They have done what they could to have one, or were told to stop it.
+        deliver_spool(line, IfAway::leave, surroundings);
     }
     return code;
 }

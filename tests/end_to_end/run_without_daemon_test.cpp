@@ -56,10 +56,15 @@ TEST_CASE("an agent that cannot be recorded runs as ever and its session is deli
     CHECK(says(end.err, "is delivered by the next agent-relay call"));
     CHECK(home.sessions().empty());
     REQUIRE(tree_of(home.spool()).size() == 1);
+    // Whoever only reads is not kept from it.
+    CHECK(home.shell("agent-relay list").status == 0);
     home.forbid_daemon(false);
-    // A daemon start delivers it.
-    const ProgramEnd started = home.shell("agent-relay daemon start");
-    CHECK(started.status == 0);
+    SUBCASE("by the start of a daemon") {
+        CHECK(home.shell("agent-relay daemon start").status == 0);
+    }
+    SUBCASE("by the next call of whatever kind") {
+        CHECK(says(home.shell("agent-relay list").out, "completed"));
+    }
     const Recording session = home.session();
     CHECK(tree_of(home.spool()).empty());
     CHECK(session.text("turns/001-output.md") == "out\n");
