@@ -9,11 +9,13 @@
 #include "cli/terminal_text.hpp"
 #include "layout/json_writer.hpp"
 #include "layout/session_reader.hpp"
+#include "layout/ulid.hpp"
 
 #include <stdlib.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <mutex>
 #include <optional>
@@ -40,8 +42,9 @@ flags:
   --all-repos        every store that sessions were ever recorded in
   --store DIR        this store alone: a repository, a copied .agent-relay, a directory of sessions
 
---json prints a line a session: {"v":1,"session":…,"ok":true,"turns":2,"open_turns":0,"damage":[{"file":…,"what":…}],
-"remarks":[]}; "session" is as it was named, and "error" stands in place of the rest when it cannot be read.
+--json prints a line a session: {"v":1,"session":…,"path":…,"ok":true,"turns":2,"open_turns":0,
+"damage":[{"file":…,"what":…}],"remarks":[]}; "session" is its id, or the name that fits none, and "error" stands in
+place of the rest when it cannot be read.
 
 exit status: 0 all as sealed, 1 unreadable, 2 wrong usage or ambiguous, 3 no such session, 5 damaged
 )";
@@ -68,11 +71,27 @@ std::string findings_json(const std::vector<Finding>& findings) {
     return out + "]";
 }
 
-std::string report_json(const std::string& directory, const Result<Verification>& result) {
+// A session to look at, or why it could not be chosen.
+struct Task {
+    std::string name;  // as it was named
+    Result<std::string> directory;
+
+    // Its id, as far as there is one.
+    [[nodiscard]] std::string session() const {
+        const std::string id =
+            directory.ok() ? directory.value().substr(directory.value().rfind('/') + 1) : "";
+        return layout::Ulid::parse(id) ? id : name;
+    }
+};
+
+std::string report_json(const Task& task, const Result<Verification>& result) {
     std::string out;
     JsonObject object(out, JsonObject::Form::compact);
     object.integer("v", 1);
-    object.string("session", directory);
+    object.string("session", task.session());
+    object.string_or_null(
+        "path",
+        task.directory.ok() ? std::optional<std::string>(task.directory.value()) : std::nullopt);
     object.boolean("ok", result.ok() && result.value().damage.empty());
     if (result.ok()) {
         object.integer("turns", result.value().turns);
@@ -125,12 +144,6 @@ std::string resolved(const std::string& directory) {
     return path;
 }
 
-// A session to look at, or why it could not be chosen.
-struct Task {
-    std::string name;  // as it was named
-    Result<std::string> directory;
-};
-
 Task task_for(const std::string& word, const SearchPlaces& places) {
     if (word.find('/') != std::string::npos || word == "." || word == "..") {
         return {word, resolved(word)};
@@ -172,7 +185,7 @@ Result<std::vector<Task>> find_tasks(
             return ids.error();
         }
         for (const layout::Ulid& id : ids.value()) {
-            tasks.push_back({directory + "/" + id.text(), directory + "/" + id.text()});
+            tasks.push_back({id.text(), directory + "/" + id.text()});
         }
     }
     return tasks;
@@ -199,6 +212,14 @@ public:
                 results_[item] = std::move(result);
                 report_ready();
             });
+        progress_.stop();
+        if (bad_ > 0 && tasks_.size() > 1) {
+            static_cast<void>(complain(
+                surroundings_,
+                worst_,
+                std::to_string(bad_) + " of " + counted(std::ssize(tasks_), "session")
+                    + (bad_ == 1 ? " is" : " are") + " damaged, missing or unreadable"));
+        }
         return worst_;
     }
 
@@ -218,11 +239,12 @@ private:
         const ExitCode code =
             task.directory.ok() ? code_of(result) : choice_code(task.directory.error());
         worst_ = std::max(worst_, code);
+        bad_ += code == ExitCode::ok ? 0 : 1;
         if (surroundings_.out_is_terminal || (!json_ && !result.ok())) {
             progress_.stop();
         }
         if (json_) {
-            const std::string line = report_json(task.name, result);
+            const std::string line = report_json(task, result);
             surroundings_.out << (surroundings_.out_is_terminal ? harmless_json(line) : line)
                               << '\n';
         } else if (result.ok()) {
@@ -240,6 +262,7 @@ private:
     std::vector<std::optional<Result<Verification>>> results_;
     std::size_t next_ = 0;
     ExitCode worst_ = ExitCode::ok;
+    std::int64_t bad_ = 0;
 };
 
 }  // namespace

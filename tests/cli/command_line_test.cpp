@@ -197,5 +197,6 @@ TEST_CASE("verifying what is no session exits with no such session") {
     CHECK(json.code == ExitCode::no_such_session);
     CHECK(json.err.empty());
     CHECK(json.out.starts_with(
-        "{\"v\":1,\"session\":\"" + directory.path() + "/\",\"ok\":false,\"error\":\""));
+        "{\"v\":1,\"session\":\"" + directory.path() + "/\",\"path\":\"" + directory.path()
+        + "\",\"ok\":false,\"error\":\""));
 }

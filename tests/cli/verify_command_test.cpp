@@ -67,7 +67,8 @@ TEST_CASE("a whole session verifies by its path and by a link with another name"
     }
     CHECK(
         verify({session}, /*json=*/true).out
-        == "{\"v\":1,\"session\":\"" + session
+        == "{\"v\":1,\"session\":\"" + session.substr(session.rfind('/') + 1) + "\",\"path\":\""
+               + session
                + "\",\"ok\":true,\"turns\":0,\"open_turns\":0,\"damage\":[],\"remarks\":[]}\n");
 }
 

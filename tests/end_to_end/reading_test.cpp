@@ -367,9 +367,7 @@ TEST_CASE("verify takes sessions by name and without one all of the store") {
     CHECK(home.run({"verify", "parser"}).out == "parser: ok, 2 sealed turns\n");
     const ProgramEnd all = home.run({"verify"});
     CHECK(all.status == 0);
-    CHECK(
-        all.out.find(home.sessions() + "/" + id_of(1) + ": ok, 1 sealed turn\n")
-        != std::string::npos);
+    CHECK(all.out.find(id_of(1) + ": ok, 1 sealed turn\n") != std::string::npos);
     write_text(home.sessions() + "/" + id_of(1) + "/turns/001-output.md", "changed\n");
     const ProgramEnd damaged = home.run({"verify", "--json"});
     CHECK(damaged.status == 5);
@@ -377,6 +375,9 @@ TEST_CASE("verify takes sessions by name and without one all of the store") {
     REQUIRE(lines.size() == 3);
     CHECK(lines[0]["ok"] == true);
     CHECK(lines[2]["ok"] == false);
+    CHECK(lines[2]["session"] == id_of(1));
+    CHECK(lines[2]["path"] == home.sessions() + "/" + id_of(1));
+    CHECK(damaged.err == "agent-relay: 1 of 3 sessions is damaged, missing or unreadable\n");
     CHECK(lines[2]["damage"][0]["file"] == "turns/001-output.md");
     const ProgramEnd unknown = home.run({"verify", "nobody", "parser"});
     CHECK(unknown.status == 3);
