@@ -331,6 +331,7 @@ AgentEnd AgentProcess::attend(
         return end;
     }
     for (const Pump& pump : attendance.pumps) {
+        end.output_refusal = pump.refusal() != 0 ? pump.refusal() : end.output_refusal;
         pump.leave_forwarder(mail.former_mask());
     }
     return end;

@@ -43,6 +43,8 @@ struct AgentEnd {
     // A signal came while the agent's last bytes waited for a reader: a thread of ours may wait for it for
     // ever, so leave by _exit().
     bool output_is_stuck = false;
+    // The errno of the user's standard output or error, when a disk or device took not all of what the agent wrote.
+    int output_refusal = 0;
 
     // As a shell would say it: the exit status, or 128 + n after signal n.
     [[nodiscard]] int exit_status() const;

@@ -89,6 +89,7 @@ Result<Pipe> make_pipe() {
 
 // The agent learns of it as it would have without us; a terminal that is gone has signals for that.
 bool Pump::lose_reader() {
+    refusal_ = is_terminal_ || errno == EPIPE ? 0 : errno;
     target_ = -1;
     if (!is_terminal_) {
         source_.close();
@@ -97,13 +98,11 @@ bool Pump::lose_reader() {
 }
 
 bool Pump::pass_on(std::string_view bytes) {
-    if (target_ >= 0 && !write_all(target_, bytes) && !lose_reader()) {
-        return false;
-    }
+    const bool goes_on = target_ < 0 || write_all(target_, bytes) || lose_reader();
     if (listener_) {
         listener_(bytes);
     }
-    return true;
+    return goes_on;
 }
 
 Pump::Progress Pump::copy() {

@@ -41,6 +41,9 @@ public:
     void set_closing(bool closes_target) { closes_target_ = closes_target; }
 
     void run();
+    // Why the user's side took no more, when it is no reader that went away: the errno of a full disk, for example.
+    // After run(). 0: it took all.
+    [[nodiscard]] int refusal() const { return refusal_; }
 
     // When run() has returned before the end: a process of its own goes on handing the bytes to the user, so that whoever
     // holds the pipe can go on writing. `mask` is what it has blocked.
@@ -63,6 +66,7 @@ private:
     bool is_terminal_ = false;
     bool closes_target_ = false;
     bool at_end_ = false;
+    int refusal_ = 0;
     std::string buffer_;
     // Between two pipes bytes need not be copied: they are moved to the reader, and a second look at them through
     // this pipe is what is listened to.

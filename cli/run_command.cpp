@@ -24,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -193,6 +194,7 @@ private:
     std::optional<GitChanges> changes_;
     std::string socket_ = line_.socket;  // for clients below the agent
     std::string state_directory_;
+    bool output_failed_ = false;
     std::optional<std::string> stop_reason_;  // of a session that stops short; none: a signal's
     std::optional<std::string> next_task_;    // of one that does; what it was to do next
 };
@@ -300,6 +302,14 @@ Result<AgentEnd> Run::turn(const std::optional<std::string>& prompt, bool is_las
         static_cast<void>(finish(end));
         ::_exit(end.exit_status());
     }
+    if (end.output_refusal != 0) {
+        output_failed_ = true;
+        complain(
+            surroundings_,
+            ExitCode::failed,
+            "what the agent printed could not be written: "
+                + std::system_category().message(end.output_refusal));
+    }
     const TurnFacts facts = adapter->finish(end);
     if (recording_) {
         recording_->end_turn(facts, end, changes_ ? changes_->end() : "");
@@ -332,13 +342,15 @@ ExitCode Run::finish(const AgentEnd& last) {
             complain(surroundings_, ExitCode::failed, trouble);
         }
     }
+    // As it would have been the agent's failure without us.
+    const int status = last.exit_status() == 0 && output_failed_ ? 1 : last.exit_status();
     if (assignment_.passthrough_exit) {
-        return ExitCode{last.exit_status()};
+        return ExitCode{status};
     }
     if (checkpointed) {
         return ExitCode{2};
     }
-    return last.exit_status() == 0 ? ExitCode::ok : ExitCode::failed;
+    return status == 0 ? ExitCode::ok : ExitCode::failed;
 }
 
 // Somebody asked for it since the last look.

@@ -107,6 +107,17 @@ TEST_CASE("a reader that goes away ends the agent as it would have without us") 
     CHECK(home.session().meta()["status"] == "completed");
 }
 
+TEST_CASE("output that a full disk refuses is told of and recorded") {
+    const RelayHome home;
+    const ProgramEnd end = home.shell("agent-relay run -- echo hello > /dev/full");
+    CHECK(end.status == 1);
+    CHECK(
+        end.err
+        == "agent-relay: what the agent printed could not be written: No space left on device\n");
+    CHECK(home.session().text("turns/001-output.md") == "hello\n");
+    CHECK(home.session().meta()["exit_code"] == 0);
+}
+
 TEST_CASE("an agent that closes its output early is waited for") {
     const RelayHome home;
     // The reader sees the end at once, and not when the agent ends.
