@@ -96,17 +96,18 @@ const Command* find_command(std::string_view name) {
 enum class IfAway { start, leave };
 
 void deliver_spool(const CommandLine& line, IfAway if_away, const Surroundings& surroundings) {
-    constexpr std::chrono::milliseconds most{2'000};
+    constexpr std::chrono::milliseconds patience{2'000};
+    constexpr std::chrono::milliseconds most{30'000};  // a flood of a gigabyte
     const Result<DaemonPlace> place = find_place(line, surroundings);
     if (!place.ok()) {
         return;
     }
-    const auto deliver = [&place, most] {
+    const auto deliver = [&place, patience, most] {
         return delivery::deliver_left_behind(
-            place.value().spool_directory(), place.value().socket, most);
+            place.value().spool_directory(), place.value().socket, patience, most);
     };
-    if (deliver().left > 0 && if_away == IfAway::start
-        && reach_daemon(place.value(), most, [] { return false; }).ok()) {
+    if (deliver().is_away && if_away == IfAway::start
+        && reach_daemon(place.value(), patience, [] { return false; }).ok()) {
         deliver();
     }
 }

@@ -107,13 +107,19 @@ bool Courier::finish(milliseconds patience, milliseconds most) {
     return outbox_.is_empty();
 }
 
-bool Courier::deliver(milliseconds most) {
+bool Courier::deliver(milliseconds patience, milliseconds most) {
     last_event_is_in_ = true;
-    deadline_ = steady_clock::now() + most;
+    const Time end = steady_clock::now() + most;
+    deadline_ = std::min(steady_clock::now() + patience, end);
+    std::int64_t acknowledged = outbox_.acknowledged();
     while (!hopeless_ && !outbox_.is_empty() && steady_clock::now() < *deadline_) {
         if (client_ || connect()) {
             if (!step()) {
                 disconnect();
+            }
+            if (const std::int64_t now = outbox_.acknowledged(); now > acknowledged) {
+                acknowledged = now;
+                deadline_ = std::min(steady_clock::now() + patience, end);
             }
         } else if (reached_) {
             ::poll(nullptr, 0, static_cast<int>(pause_least.count()));

@@ -46,8 +46,10 @@ public:
     // `patience`, and then ends the thread. True when all was.
     [[nodiscard]] bool finish(std::chrono::milliseconds patience, std::chrono::milliseconds most);
 
-    // Carries what is there on this thread, without start(). True when all was acknowledged within `most`.
-    [[nodiscard]] bool deliver(std::chrono::milliseconds most);
+    // Carries what is there on this thread, without start(), likewise. True when all was acknowledged.
+    [[nodiscard]] bool deliver(std::chrono::milliseconds patience, std::chrono::milliseconds most);
+    // After deliver(): somebody listened.
+    [[nodiscard]] bool reached() const { return reached_; }
 
     // The last reason why the daemon could not be reached or refused the session; empty when all is well.
     // After finish() or deliver().

@@ -279,7 +279,7 @@ std::size_t deliver_left_behind(milliseconds most, const Places& places) {
         return 0;
     }
     return relay::delivery::deliver_left_behind(
-               found.value().spool_directory, found.value().socket, most)
+               found.value().spool_directory, found.value().socket, most, most)
         .delivered;
 }
 

@@ -27,9 +27,10 @@ void move_aside(const std::string& path) {
         ::rename(path.c_str(), (path.substr(0, path.rfind('.')) + ".undeliverable").c_str()));
 }
 
-enum class Fate { delivered, left, hopeless, not_ours };
+enum class Fate { delivered, left, away, hopeless, not_ours };
 
-Fate deliver_one(const std::string& path, const std::string& socket, milliseconds most) {
+Fate deliver_one(
+    const std::string& path, const std::string& socket, milliseconds patience, milliseconds most) {
     Result<SpoolFile> file = SpoolFile::open(path);
     if (!file.ok()) {
         if (file.error().code == Errc::corrupt) {
@@ -40,13 +41,13 @@ Fate deliver_one(const std::string& path, const std::string& socket, millisecond
     }
     Outbox outbox(std::move(file.value()));
     Courier courier(outbox, socket, ::getpid(), Courier::Origin::left_behind);
-    const bool all = courier.deliver(most);
+    const bool all = courier.deliver(patience, most);
     if (courier.hopeless()) {
         move_aside(path);
         return Fate::hopeless;
     }
     if (!all) {
-        return Fate::left;
+        return courier.reached() ? Fate::left : Fate::away;
     }
     Result<std::string> unused = std::string();
     static_cast<void>(outbox.close(unused));  // it is empty: the file goes
@@ -56,17 +57,23 @@ Fate deliver_one(const std::string& path, const std::string& socket, millisecond
 }  // namespace
 
 SpoolDelivery deliver_left_behind(
-    const std::string& spool_directory, const std::string& socket, milliseconds most) {
+    const std::string& spool_directory,
+    const std::string& socket,
+    milliseconds patience,
+    milliseconds most) {
     SpoolDelivery result;
     const steady_clock::time_point end = steady_clock::now() + most;
     for (const std::string& path : SpoolFile::list(spool_directory)) {
         const auto left = std::chrono::ceil<milliseconds>(end - steady_clock::now());
         // After one that could not be delivered the others would fare no better.
         const bool stop = result.left > 0 || left.count() <= 0;
-        switch (stop ? Fate::left : deliver_one(path, socket, left)) {
+        switch (stop ? Fate::left : deliver_one(path, socket, patience, left)) {
         case Fate::delivered:
             ++result.delivered;
             break;
+        case Fate::away:
+            result.is_away = true;
+            [[fallthrough]];
         case Fate::left:
             ++result.left;
             break;

@@ -119,7 +119,7 @@ void spools(const Language& language) {
     }
     CHECK(tree_of(home.spool()).size() == 1);
     home.forbid_daemon(false);
-    // Any run delivers what was left behind, for two seconds at most; the next one goes on.
+    // Any run delivers what was left behind, unless the machine is too busy; then the next one goes on.
     std::optional<Recording> ours;
     const auto is_delivered = [&] {
         CHECK(home.shell("agent-relay run -- true").status == 0);

@@ -97,6 +97,36 @@ TEST_CASE("a spool that was delivered already is not delivered again") {
     CHECK(home.session().meta()["status"] == "completed");
 }
 
+TEST_CASE("what a client of another language spooled goes on behind a turn that was sealed") {
+    const RelayHome home;
+    const std::string id = "01M7J690Z2TM97TN46F1TWFTA9";
+    const auto spool = [&](const std::string& first_seq, const std::vector<std::string>& events) {
+        std::string text = "agent-relay spool 1 " + id + " 0000000000000000000" + first_seq + "\n";
+        for (const std::string& event : events) {
+            text += std::to_string(event.size()) + " -\n" + event + "\n\n";
+        }
+        REQUIRE(home.shell("mkdir -p -m 700 '" + home.spool() + "'").status == 0);
+        write_text(home.spool() + "/" + id + ".spool", text);
+        CHECK(home.shell("agent-relay config daemon.socket").status == 0);
+        CHECK(tree_of(home.spool()).empty());
+    };
+    spool(
+        "1",
+        {R"({"type":"session.start","agent":"py","cwd":")" + home.work() + "\"}",
+         R"({"type":"turn.start","prompt":"p"})",
+         R"({"type":"turn.output","text":"a\n"})"});
+    // Whoever delivered that is gone.
+    REQUIRE(eventually([&] { return home.session().meta()["status"] == "checkpointed"; }));
+    spool(
+        "4",
+        {R"({"type":"turn.output","text":"b\n"})",
+         R"({"type":"turn.end"})",
+         R"({"type":"session.end","exit_code":0})"});
+    CHECK(home.session().text("turns/001-output.md") == "a\n");
+    CHECK(home.session().text("turns/002-output.md") == "b\n");
+    CHECK(home.session().meta()["status"] == "completed");
+}
+
 TEST_CASE("a daemon that dies in the middle of a turn costs the session nothing") {
     const RelayHome home;
     const ProgramEnd end = home.shell(
