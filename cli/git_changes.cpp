@@ -107,9 +107,16 @@ bool changed_since(const timespec& time, const std::string& path) {
     return is_later(status.st_ctim, time);
 }
 
+// Lines, as git counts them: "-" for a binary file, nothing for one that is too large to be looked into.
+struct Lines {
+    std::string added;
+    std::string removed;
+};
+
 struct FileChange {
     std::string path;
     std::string status;
+    Lines lines;
 };
 
 std::string word_for(char letter) {
@@ -123,14 +130,37 @@ std::string word_for(char letter) {
     }
 }
 
-// The answer of diff-tree --name-status -z --no-renames.
-std::vector<FileChange> changes_in(std::string_view answer) {
+// The answer of diff-tree --numstat -z --no-renames, by path.
+std::map<std::string, Lines> lines_in(std::string_view answer) {
+    std::map<std::string, Lines> lines;
+    for (const std::string& part : parts_of(answer, '\0')) {
+        const std::size_t first = part.find('\t');
+        const std::size_t second = first == std::string::npos ? first : part.find('\t', first + 1);
+        if (second != std::string::npos) {
+            lines[part.substr(second + 1)] = {
+                part.substr(0, first), part.substr(first + 1, second - first - 1)};
+        }
+    }
+    return lines;
+}
+
+// The answers of diff-tree --name-status -z --no-renames, and of --numstat.
+std::vector<FileChange> changes_in(std::string_view names, std::string_view numbers) {
     std::vector<FileChange> changes;
-    const std::vector<std::string> parts = parts_of(answer, '\0');
+    std::map<std::string, Lines> lines = lines_in(numbers);
+    const std::vector<std::string> parts = parts_of(names, '\0');
     for (std::size_t at = 0; at + 1 < parts.size(); at += 2) {
-        changes.push_back({parts[at + 1], word_for(parts[at].empty() ? 'M' : parts[at].front())});
+        const std::string& path = parts[at + 1];
+        const char letter = parts[at].empty() ? 'M' : parts[at].front();
+        changes.push_back({path, word_for(letter), std::move(lines[path])});
     }
     return changes;
+}
+
+void append_count(std::string& members, std::string_view name, const std::string& count) {
+    if (!count.empty() && count != "-") {
+        members.append(",\"").append(name).append("\":").append(count);
+    }
 }
 
 // Whole files only, and a line about the rest.
@@ -350,10 +380,13 @@ std::string GitChanges::Pictures::compare(steady_clock::time_point deadline) {
     std::vector<FileChange> changes;
     std::string patch;
     if (tree_after != tree_before) {
-        const Result<std::string> names =
-            ask("",
-                {"diff-tree", "-r", "-z", "--no-renames", "--name-status", tree_before, tree_after},
-                deadline);
+        const auto tell = [this, deadline, &tree_after](const std::string& what) {
+            const Result<std::string> answer =
+                ask("",
+                    {"diff-tree", "-r", "-z", "--no-renames", what, tree_before, tree_after},
+                    deadline);
+            return answer.ok() ? answer.value() : "";
+        };
         const Result<std::string> text =
             ask("",
                 {"diff-tree",
@@ -367,20 +400,23 @@ std::string GitChanges::Pictures::compare(steady_clock::time_point deadline) {
                  tree_before,
                  tree_after},
                 deadline);
-        changes = changes_in(names.ok() ? names.value() : "");
+        changes = changes_in(tell("--name-status"), tell("--numstat"));
         patch = text.ok() ? bounded_patch(text.value()) : "";
     }
     for (const auto& [path, looks] : large_after) {
         const auto before = large_before.find(path);
         if (before == large_before.end() || before->second != looks) {
-            changes.push_back({path, before == large_before.end() ? "added" : "modified"});
+            changes.push_back({path, before == large_before.end() ? "added" : "modified", {}});
         }
     }
     std::string members = R"("files":[)";
     for (std::size_t at = 0; at < std::min(changes.size(), files_max); ++at) {
         members += at == 0 ? R"({"path":)" : R"(,{"path":)";
         layout::append_json_string(members, changes[at].path);
-        members += R"(,"status":")" + changes[at].status + R"("})";
+        members += R"(,"status":")" + changes[at].status + "\"";
+        append_count(members, "added", changes[at].lines.added);
+        append_count(members, "removed", changes[at].lines.removed);
+        members += "}";
     }
     members += "]";
     if (!patch.empty()) {

@@ -35,7 +35,7 @@ public:
     // A turn begins now.
     void begin();
 
-    // The turn that was begun has ended. Members for turn.end: "files":[{"path":…,"status":…}],"diff":"…"; empty
+    // The turn that was begun has ended. Members for turn.end: "files":[{"path":…,"status":…,"added":…,"removed":…}],"diff":"…"; empty
     // when nothing changed or git failed. Waits for git, but not longer than some seconds.
     [[nodiscard]] std::string end();
 

@@ -180,6 +180,25 @@ TEST_CASE("large and binary files are named and not shown") {
     CHECK(cut.find("# cut here by agent-relay") != std::string::npos);
 }
 
+TEST_CASE("lines are counted as far as a file has lines") {
+    const Repository repository;
+    auto changes = GitChanges::watch(repository.directory.path(), path);
+    REQUIRE(changes);
+    const json change = repository.turn(
+        *changes,
+        "printf 'a\\nb\\nc\\n' > tracked.txt && rm old.txt && printf 'a\\0b' > binary && "
+        "printf 'x\\n' > 'a\ttab'");
+    json files = json::object();
+    for (const json& file : change.at("files")) {
+        files[std::string(file.at("path"))] = {
+            file.value("added", json()), file.value("removed", json())};
+    }
+    CHECK(files["tracked.txt"] == json{3, 1});
+    CHECK(files["old.txt"] == json{0, 1});
+    CHECK(files["a\ttab"] == json{1, 0});
+    CHECK(files["binary"] == json{nullptr, nullptr});
+}
+
 TEST_CASE("a repository without a commit has changes too") {
     const TemporaryDirectory directory;
     REQUIRE(run_shell("cd " + directory.path() + " && git init -q .").status == 0);
