@@ -73,22 +73,6 @@ std::string items(const json& list) {
     return text;
 }
 
-// Without the exit status of an agent that was told to end: that is no trouble of the work's.
-json blockers_in(const json& packet) {
-    const json last = member(packet, "last_turn");
-    const bool was_told = text_in(last, "status") == "interrupted";
-    const json blockers = member(packet, "blockers");
-    json kept = json::array();
-    for (const json& blocker : blockers.is_array() ? blockers : json::array()) {
-        const bool its_end = text_in(blocker, "source") == "observed"
-                             && member(blocker, "turn") == member(last, "turn");
-        if (!was_told || !its_end) {
-            kept.push_back(blocker);
-        }
-    }
-    return kept;
-}
-
 std::string touched(const json& files) {
     std::string text;
     std::size_t count = 0;
@@ -251,7 +235,7 @@ std::string render_resume_prompt(
         return next.empty() ? "" : as_quotation(next);
     }());
     add(prompt, "Decisions already made", items(member(packet, "decisions")));
-    add(prompt, "Blockers", items(blockers_in(packet)));
+    add(prompt, "Blockers", items(member(packet, "blockers")));
     add(prompt, "Validation so far", validation(member(packet, "validation_state")));
     add(prompt,
         "Working tree",

@@ -586,8 +586,11 @@ StepResult Session::take(const layout::TurnEnd& body, const Arrival& arrival) {
 void Session::seal(layout::ChangeWriter& writer, const layout::TurnEnd& end, Timestamp now) {
     OpenTurn turn = std::move(*state_.turn);
     state_.turn.reset();
+    // The exit code of an agent that was told to end is no trouble of the work's.
+    const bool told = turn_status(end) == "interrupted";
+    const std::optional<std::int64_t> exit_code = told ? std::nullopt : end.exit_code;
     if (std::optional<KnownItem> blocker =
-            observed_blocker(end.exit_code, end.error, turn.number, state_.knowledge)) {
+            observed_blocker(exit_code, end.error, turn.number, state_.knowledge)) {
         turn.blockers.push_back(std::move(blocker->json));
     }
     layout::TurnState state = describe_turn(turn, end, now);

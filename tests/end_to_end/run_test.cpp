@@ -367,8 +367,9 @@ TEST_CASE("a turn in a git work tree carries its change") {
     CHECK(says(sessions[0].text("turns/001-diff.patch"), "+hello"));
     CHECK(
         sessions[0].json("turns/001-state.json")["files"]
-        == Json::parse(R"([{"path":"new.txt","status":"added"}])"));
-    CHECK(says(home.shell("agent-relay show @2").out, "  added new.txt\n── turn 1 completed"));
+        == Json::parse(R"([{"path":"new.txt","status":"added","added":1,"removed":0}])"));
+    CHECK(
+        says(home.shell("agent-relay show @2").out, "  added new.txt +1 -0\n── turn 1 completed"));
     CHECK_FALSE(sessions[1].has("turns/001-diff.patch"));
     CHECK(sessions[1].json("turns/001-state.json")["files"] == Json::array());
 }

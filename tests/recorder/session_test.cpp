@@ -205,6 +205,18 @@ TEST_CASE("a failing exit code makes the turn failed and leaves an observed bloc
     CHECK(second.at("blockers").at(0).at("id") == "b2");
 }
 
+TEST_CASE("the exit code of an agent that was told to end blocks nobody") {
+    RunningSession run;
+    run.tell(prompt("p"));
+    layout::TurnEnd told;
+    told.status = "interrupted";
+    told.exit_code = 130;
+    run.tell(told);
+    const auto state = run.script.json("turns/001-state.json");
+    CHECK(state.at("exit_code") == 130);
+    CHECK(state.at("blockers").empty());
+}
+
 TEST_CASE("a new prompt seals the open turn as superseded in the same change") {
     RunningSession run;
     run.tell(prompt("first"), 1);
