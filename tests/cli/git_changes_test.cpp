@@ -6,12 +6,15 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <time.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <string>
+#include <thread>
+#include <utility>
 
 using nlohmann::json;
 using relay::cli::GitChanges;
@@ -42,6 +45,17 @@ struct Repository {
     }
     [[nodiscard]] std::string file(const std::string& name) const {
         return directory.path() + "/" + name;
+    }
+    // Until what was done so far is older than what comes, by the clock that file systems go by.
+    static void await_tick() {
+        const auto tick = [] {
+            timespec now{};
+            ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+            return std::pair(now.tv_sec, now.tv_nsec);
+        };
+        for (const auto before = tick(); tick() == before;) {
+            std::this_thread::yield();
+        }
     }
     // What a turn that runs `line` is said to have changed.
     [[nodiscard]] json turn(GitChanges& changes, const std::string& line) const {
@@ -74,7 +88,8 @@ TEST_CASE("outside a git work tree nothing is watched") {
 TEST_CASE("a turn's change is the difference it made and not what was there before") {
     const Repository repository;
     repository.shell("echo dirty >> old.txt && echo mine > untracked.txt && "
-                     "touch -d '1 hour ago' old.txt untracked.txt && sleep 0.02");
+                     "touch -d '1 hour ago' old.txt untracked.txt");
+    Repository::await_tick();
     auto changes = GitChanges::watch(repository.directory.path(), path);
     REQUIRE(changes);
     const json first = repository.turn(
@@ -109,7 +124,8 @@ TEST_CASE("a file that the agent changes in its first moment is part of the turn
 TEST_CASE("a directory that the agent deletes in its first moment is part of the turn") {
     const Repository repository;
     repository.shell("mkdir -p kept/deep && echo x > kept/deep/x && git add kept && "
-                     "git commit -q -m kept && sleep 0.02");
+                     "git commit -q -m kept");
+    Repository::await_tick();
     auto changes = GitChanges::watch(repository.directory.path(), path);
     REQUIRE(changes);
     CHECK(files_of(repository.turn(*changes, "rm -r kept")) == Files{{"kept/deep/x", "deleted"}});
@@ -121,7 +137,8 @@ TEST_CASE("a file that the agent changes between our look and git's is part of t
     repository.shell(
         "echo second > second.txt && echo third > third.txt && git add . && "
         "echo mine >> tracked.txt && echo mine >> old.txt && echo mine >> second.txt && "
-        "rm third.txt && sleep 0.02");
+        "rm third.txt");
+    Repository::await_tick();
     // The agent's hand comes before git's, once.
     const std::string script = repository.file(".git/git");
     std::ofstream(script)
@@ -216,7 +233,8 @@ TEST_CASE(
     repository.shell("git init -q -b main part && cd part && git config user.email a@b && "
                      "git config user.name n && git commit -q --allow-empty -m one && cd .. && "
                      "git -c advice.addEmbeddedRepo=false add part && git commit -q -m part && "
-                     "touch -d '1 hour ago' part && sleep 0.02");
+                     "touch -d '1 hour ago' part");
+    Repository::await_tick();
     auto changes = GitChanges::watch(repository.directory.path(), path);
     REQUIRE(changes);
     CHECK(repository.turn(*changes, "echo dirty > part/file").empty());
@@ -245,7 +263,8 @@ TEST_CASE("names with spaces and line breaks and foreign bytes are told") {
 TEST_CASE("a file may become a directory and a directory a file") {
     const Repository repository;
     repository.shell("mkdir kept && echo x > kept/x && git add kept && git commit -q -m kept && "
-                     "touch -d '1 hour ago' kept kept/x && sleep 0.02");
+                     "touch -d '1 hour ago' kept kept/x");
+    Repository::await_tick();
     auto changes = GitChanges::watch(repository.directory.path(), path);
     REQUIRE(changes);
     const json change = repository.turn(
