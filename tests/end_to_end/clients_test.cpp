@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace relay::tests {
 namespace {
@@ -64,10 +65,10 @@ struct Language {
     const char* name;
     const char* program;
     const char* file;
-    const std::string& agent;
+    const std::string* agent;
 };
-const Language python{"Python", "python3", "agent.py", python_agent};
-const Language node{"Node", "node", "agent.mjs", node_agent};
+const Language python{"Python", "python3", "agent.py", &python_agent};
+const Language node{"Node", "node", "agent.mjs", &node_agent};
 
 bool is_there(const Language& language) {
     const bool there = run_shell(std::string("command -v ") + language.program).status == 0;
@@ -75,6 +76,12 @@ bool is_there(const Language& language) {
         MESSAGE("skipped: there is no ", language.program, " here");
     }
     return there;
+}
+
+std::vector<Language> languages_here() {
+    std::vector<Language> here{python, node};
+    std::erase_if(here, [](const Language& language) { return !is_there(language); });
+    return here;
 }
 
 std::string call(const Language& language, const std::string& variables = "") {
@@ -91,7 +98,7 @@ void check_whole(const Recording& session) {
 
 void survives_kills(const Language& language) {
     const RelayHome home;
-    write_text(home.work() + "/" + language.file, language.agent);
+    write_text(home.work() + "/" + language.file, *language.agent);
     REQUIRE(home.shell("agent-relay daemon start -- --orphan-grace 1min").status == 0);
     ProgramEnd end;
     std::thread agent([&] { end = home.shell(call(language)); });
@@ -108,7 +115,7 @@ void survives_kills(const Language& language) {
 void spools(const Language& language) {
     const RelayHome home;
     home.forbid_daemon(true);
-    write_text(home.work() + "/" + language.file, language.agent);
+    write_text(home.work() + "/" + language.file, *language.agent);
     SUBCASE("at the end") {
         const ProgramEnd end = home.shell(call(language, "PATIENCE=0.2"));
         CHECK_MESSAGE(end.out == "spooled 0\n", (end.out + end.err));
@@ -212,11 +219,8 @@ session.send("turn.output", { text: "after\n" });
 session.send("turn.end");
 await say(session);
 )"};
-    for (const Language& language : {python, node}) {
+    for (const Language& language : languages_here()) {
         CAPTURE(language.name);
-        if (!is_there(language)) {
-            continue;
-        }
         const RelayHome home;
         const std::string small = "agent-relay daemon start -- --set daemon.max_event_bytes=64KiB";
         REQUIRE(home.shell(small).status == 0);
@@ -239,11 +243,8 @@ say(session)
 for (let number = 0; number < 200; ++number) session.send("turn.output", { text: "lost\n" });
 await say(session);
 )"};
-    for (const Language& language : {python, node}) {
+    for (const Language& language : languages_here()) {
         CAPTURE(language.name);
-        if (!is_there(language)) {
-            continue;
-        }
         const RelayHome home;
         REQUIRE(home.shell("agent-relay daemon start").status == 0);
         const ProgramEnd end = perform(home, language, sayings);
@@ -262,11 +263,8 @@ say(session)
 for (let number = 0; number < 200; ++number) session.send("turn.output", { text: "lost\n" });
 await say(session);
 )"};
-    for (const Language& language : {python, node}) {
+    for (const Language& language : languages_here()) {
         CAPTURE(language.name);
-        if (!is_there(language)) {
-            continue;
-        }
         const RelayHome home;
         std::filesystem::create_directories(home.root() + "/relay/state");
         write_text(home.spool(), "in the way");
@@ -302,11 +300,8 @@ console.log(Date.now() - begun < 3000 ? "quick" : "slow");
 process.kill(Number(process.env.DAEMON), "SIGCONT");
 await say(session);
 )"};
-    for (const Language& language : {python, node}) {
+    for (const Language& language : languages_here()) {
         CAPTURE(language.name);
-        if (!is_there(language)) {
-            continue;
-        }
         const RelayHome home;
         REQUIRE(home.shell("agent-relay daemon start").status == 0);
         const ProgramEnd end =
@@ -328,11 +323,8 @@ session.send("turn.start", { prompt: "p" });
 session.send("turn.output", { text: "said\n" });
 process.kill(process.pid, "SIGKILL");
 )"};
-    for (const Language& language : {python, node}) {
+    for (const Language& language : languages_here()) {
         CAPTURE(language.name);
-        if (!is_there(language)) {
-            continue;
-        }
         const RelayHome home;
         home.forbid_daemon(true);
         static_cast<void>(perform(home, language, sayings));
