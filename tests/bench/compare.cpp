@@ -202,7 +202,8 @@ constexpr const char* usage =
     "                     [--clients N] [--mode event|turn|open] [--milliseconds N] [--keep "
     "yes|no]\n"
     "\n"
-    "  contenders: relay bare files jsonl-sync jsonl sqlite-full sqlite-batched sqlite-normal\n"
+    "  contenders: relay bare socket files jsonl-sync jsonl sqlite-full sqlite-batched "
+    "sqlite-normal\n"
     "              redis-always redis-everysec postgres\n";
 
 [[noreturn]] void fail_usage(const std::string& sentence) {

@@ -6,7 +6,7 @@
 //
 //     relay_peer <way> <directory> <socket>
 //
-// A thread a client, but for sqlite-batched, where one thread commits whatever has come.
+// A thread a client, but for sqlite-batched and socket, where one thread commits whatever has come.
 
 #include <fcntl.h>
 #include <sqlite3.h>
@@ -283,6 +283,65 @@ private:
     bool open_ = false;
 };
 
+// What no server can do without: a log written in place, synced, and then a plain file a session. No document, no
+// timeline, no checkpoint: the limit of everything that is spoken to over a socket.
+class LogAndFile final : public Store {
+public:
+    explicit LogAndFile(std::string directory) : directory_(std::move(directory)) {
+        log_ = ::open((directory_ + "/log").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        require(log_ >= 0, "open");
+        write_all(log_, std::string(log_bytes, 'x'));
+        require(::fsync(log_) == 0, "fsync");
+    }
+    ~LogAndFile() override { ::close(log_); }
+
+    void record(const Line& line) override {
+        batch_.append(line.whole).append("\n");
+        waiting_.emplace_back(line.session, line.data);
+    }
+    void commit() override {
+        if (batch_.empty()) {
+            return;
+        }
+        batch_.resize((batch_.size() + block_bytes - 1) / block_bytes * block_bytes);
+        if (at_ + batch_.size() > log_bytes) {
+            at_ = 0;
+        }
+        const ssize_t count = ::pwrite(log_, batch_.data(), batch_.size(), static_cast<off_t>(at_));
+        require(count == static_cast<ssize_t>(batch_.size()), "pwrite");
+        require(::fdatasync(log_) == 0, "fdatasync");
+        at_ += batch_.size();
+        batch_.clear();
+        for (const auto& [session, data] : waiting_) {
+            write_all(file_of(session), data);
+        }
+        waiting_.clear();
+    }
+
+private:
+    static constexpr std::size_t block_bytes = 4096;
+    static constexpr std::size_t log_bytes = std::size_t{32} << 20;
+
+    int file_of(const std::string& session) {
+        auto [known, added] = files_.try_emplace(session, -1);
+        if (added) {
+            known->second = ::open(
+                (directory_ + "/" + session).c_str(),
+                O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
+                0600);
+            require(known->second >= 0, "open");
+        }
+        return known->second;
+    }
+
+    std::string directory_;
+    int log_ = -1;
+    std::size_t at_ = 0;
+    std::string batch_;
+    std::vector<std::pair<std::string, std::string>> waiting_;
+    std::map<std::string, int> files_;
+};
+
 // -- the clients
 
 class Client {
@@ -426,6 +485,9 @@ void run(const std::string& way, const std::string& directory, const std::string
         });
     } else if (way == "sqlite-batched") {
         Sqlite store(directory, "FULL");
+        serve_in_batches(listening, store);
+    } else if (way == "socket") {
+        LogAndFile store(directory);
         serve_in_batches(listening, store);
     }
     fail("no way \"" + way + "\"");

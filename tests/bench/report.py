@@ -8,6 +8,7 @@ from collections import defaultdict
 
 NAMES = {
     "bare": "bare pwrite + fdatasync, all clients in one (the limit)",
+    "socket": "a log and a file behind a socket, nothing else (the limit of a server)",
     "relay": "**agent-relayd**",
     "redis-always": "Redis Streams, `appendfsync always`",
     "postgres": "PostgreSQL",
@@ -21,6 +22,7 @@ NAMES = {
 }
 SHORT = {
     "bare": "the disk's limit",
+    "socket": "a server's limit",
     "relay": "agent-relayd",
     "redis-always": "Redis, always",
     "postgres": "PostgreSQL",
@@ -90,7 +92,7 @@ def print_table(medians, mode):
 def print_ratios(medians):
     clients = sorted({count for mode, count, _ in medians if mode == "event"})
     rows = []
-    for contender in ("sqlite-full", "sqlite-batched", "redis-always", "postgres", "files", "redis-everysec"):
+    for contender in ("sqlite-full", "sqlite-batched", "redis-always", "postgres", "files", "redis-everysec", "socket"):
         cells = []
         for count in clients:
             ours, theirs = (medians.get(("event", count, who)) for who in ("relay", contender))
@@ -139,7 +141,7 @@ def draw(medians, path):
             if not one:
                 continue
             value = one["events_per_s"]
-            kind = "ours" if who == "relay" else "limit" if who == "bare" else "peer"
+            kind = "ours" if who == "relay" else "limit" if who in ("bare", "socket") else "peer"
             parts.append(f'<text x="{left - 8}" y="{y + 11}" class="name">{SHORT[who]}</text>')
             parts.append(f'<rect x="{left}" y="{y}" width="{length(value):.0f}" height="{bar - 2}" class="{kind}"/>')
             parts.append(f'<text x="{left + length(value) + 6:.0f}" y="{y + 11}" class="value">{thousands(value)}</text>')
