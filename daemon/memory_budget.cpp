@@ -8,8 +8,8 @@ namespace relay::daemon {
 namespace {
 
 // An event exists as its line, its change and its record for a while, and a small one costs more in
-// bookkeeping than in bytes. With a thousand sessions and a bound of 64 MiB the daemon stays below 80 MiB
-// (`scripts/soak live`).
+// bookkeeping than in bytes. How near to the bound the daemon stays with a thousand sessions is in
+// docs/durability.md (`scripts/soak live`).
 constexpr std::int64_t event_overhead_bytes = 768;
 
 constexpr std::int64_t read_bytes_least = 4096;
