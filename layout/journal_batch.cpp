@@ -82,9 +82,20 @@ void seal_batch(std::string& buffer, BatchHeader& header) {
     buffer.resize(batch_bytes(header.payload_bytes), '\0');
 }
 
-Result<BatchHeader> decode_batch(std::string_view bytes) {
+std::size_t claimed_batch_bytes(std::string_view bytes) {
     if (bytes.size() < batch_header_bytes || !bytes.starts_with(batch_magic)) {
+        return 0;
+    }
+    return batch_header_bytes + get_le<std::uint32_t>(bytes, 40);
+}
+
+Result<BatchHeader> decode_batch(std::string_view bytes) {
+    const std::size_t claimed = claimed_batch_bytes(bytes);
+    if (claimed == 0) {
         return Error{Errc::corrupt, 0, "no batch"};
+    }
+    if (claimed > bytes.size()) {
+        return Error{Errc::corrupt, 0, "batch longer than its segment"};
     }
     BatchHeader header;
     header.crc = get_le<std::uint32_t>(bytes, 4);
@@ -94,12 +105,7 @@ Result<BatchHeader> decode_batch(std::string_view bytes) {
     header.synced_lsn = get_le<std::uint64_t>(bytes, 32);
     header.payload_bytes = get_le<std::uint32_t>(bytes, 40);
     header.previous_crc = get_le<std::uint32_t>(bytes, 44);
-    if (header.payload_bytes > bytes.size() - batch_header_bytes) {
-        return Error{Errc::corrupt, 0, "batch longer than its segment"};
-    }
-    const std::string_view checked =
-        bytes.substr(crc_begin, batch_header_bytes - crc_begin + header.payload_bytes);
-    if (header.crc != crc32c(checked)) {
+    if (header.crc != crc32c(bytes.substr(crc_begin, claimed - crc_begin))) {
         return Error{Errc::corrupt, 0, "batch fails its checksum"};
     }
     if (header.synced_lsn >= header.lsn) {

@@ -88,6 +88,10 @@ struct BatchHeader {
 // header into the room, pads to the block, and fills in payload_bytes and crc of `header`.
 void seal_batch(std::string& buffer, BatchHeader& header);
 
+// How many bytes decode_batch() needs of the batch that begins with `bytes`, by that batch's own word, which nothing
+// proves yet; 0 when none begins there. `bytes` may be the batch's first batch_header_bytes alone.
+[[nodiscard]] std::size_t claimed_batch_bytes(std::string_view bytes);
+
 // Reads the batch at the beginning of `bytes`. Errc::corrupt when there is none that is whole.
 [[nodiscard]] Result<BatchHeader> decode_batch(std::string_view bytes);
 [[nodiscard]] std::string_view batch_payload(std::string_view bytes, const BatchHeader& header);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "recorder/journal.hpp"
 
+#include "recorder/segment_window.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -50,10 +52,6 @@ Status write_zeroes(File& file, std::int64_t size) {
         offset += static_cast<std::int64_t>(piece);
     }
     return file.sync();
-}
-
-std::string_view from(std::string_view bytes, std::int64_t offset) {
-    return bytes.substr(static_cast<std::size_t>(offset));
 }
 
 // Why the chain ends before the batch `missing`, given every whole batch after the checkpoint.
@@ -133,6 +131,53 @@ Result<Journal::Bytes> Journal::read_bytes(File& file, std::int64_t offset, std:
     return bytes;
 }
 
+// The unbroken chain of batches behind a segment's header, one at a time.
+class Journal::Follow {
+public:
+    struct Batch {
+        BatchHeader header;
+        std::string_view payload;  // until the next call
+    };
+
+    Follow(SegmentWindow& window, const SegmentHeader& header)
+        : window_(window),
+          header_(header),
+          previous_crc_(header.crc),
+          expected_lsn_(header.first_lsn) {}
+
+    // Nothing where the chain ends.
+    Result<std::optional<Batch>> next() {
+        if (offset_ + block > window_.size()) {
+            return std::optional<Batch>();
+        }
+        auto bytes = window_.batch(offset_);
+        if (!bytes.ok()) {
+            return bytes.error();
+        }
+        const auto batch = layout::decode_batch(bytes.value());
+        if (!batch.ok() || batch.value().generation != header_.generation
+            || batch.value().salt != header_.salt || batch.value().lsn != expected_lsn_
+            || batch.value().previous_crc != previous_crc_) {
+            return std::optional<Batch>();
+        }
+        offset_ += static_cast<std::int64_t>(layout::batch_bytes(batch.value().payload_bytes));
+        previous_crc_ = batch.value().crc;
+        ++expected_lsn_;
+        return std::optional(
+            Batch{batch.value(), layout::batch_payload(bytes.value(), batch.value())});
+    }
+
+    // Of the batch after the last one found.
+    [[nodiscard]] std::int64_t offset() const { return offset_; }
+
+private:
+    SegmentWindow& window_;
+    const SegmentHeader header_;
+    std::int64_t offset_ = block;
+    std::uint32_t previous_crc_ = 0;
+    std::uint64_t expected_lsn_ = 0;
+};
+
 // What one segment's bytes hold: the chain from its header on, and whatever else reads as a batch.
 struct Journal::Walk {
     std::optional<SegmentHeader> header;
@@ -140,20 +185,33 @@ struct Journal::Walk {
     std::vector<BatchPlace> loose;
     std::uint64_t highest_generation = 0;
 
-    static Walk
-    of(std::string_view bytes, const Result<SegmentHeader>& header, std::size_t segment) {
+    static Result<Walk>
+    of(SegmentWindow& window, const Result<SegmentHeader>& header, std::size_t segment) {
         Walk walk;
+        std::int64_t offset = block;
         if (header.ok()) {
             walk.header = header.value();
             walk.highest_generation = header.value().generation;
-        }
-        std::int64_t offset = block;
-        if (walk.header) {
-            offset = walk.follow_chain(bytes, segment);
+            Follow follow(window, header.value());
+            for (;;) {
+                auto batch = follow.next();
+                if (!batch.ok()) {
+                    return batch.error();
+                }
+                if (!batch.value()) {
+                    break;
+                }
+                walk.chain.push_back(place(batch.value()->header, segment, offset));
+                offset = follow.offset();
+            }
         }
         // A batch begins on a block boundary and nowhere else, so looking there is enough.
-        for (; offset + block <= static_cast<std::int64_t>(bytes.size()); offset += block) {
-            auto batch = layout::decode_batch(from(bytes, offset));
+        for (; offset + block <= window.size(); offset += block) {
+            auto bytes = window.batch(offset);
+            if (!bytes.ok()) {
+                return bytes.error();
+            }
+            auto batch = layout::decode_batch(bytes.value());
             if (batch.ok()) {
                 walk.loose.push_back(place(batch.value(), segment, offset));
                 walk.highest_generation =
@@ -173,28 +231,6 @@ private:
             .offset = offset,
             .bytes = static_cast<std::int64_t>(layout::batch_bytes(batch.payload_bytes)),
             .payload_bytes = batch.payload_bytes};
-    }
-
-    std::int64_t follow_chain(std::string_view bytes, std::size_t segment) {
-        std::int64_t offset = block;
-        std::uint32_t crc = header->crc;
-        std::uint64_t lsn = header->first_lsn;
-        while (offset + block <= static_cast<std::int64_t>(bytes.size())) {
-            auto batch = layout::decode_batch(from(bytes, offset));
-            if (!batch.ok()) {
-                break;
-            }
-            const BatchHeader& found = batch.value();
-            if (found.generation != header->generation || found.salt != header->salt
-                || found.lsn != lsn || found.previous_crc != crc) {
-                break;
-            }
-            chain.push_back(place(found, segment, offset));
-            offset += chain.back().bytes;
-            crc = found.crc;
-            ++lsn;
-        }
-        return offset;
     }
 };
 
@@ -247,16 +283,20 @@ Result<Journal::Remains> Journal::walk_segments(const layout::CheckpointRecord& 
     remains.highest_lsn = checkpoint.lsn;
     remains.highest_generation = checkpoint.next_generation - 1;
     for (std::size_t index = 0; index < segments_.size(); ++index) {
-        const Segment& segment = *segments_[index];
-        const auto bytes = read_bytes(*segment.file, 0, segment.size);
-        if (!bytes.ok()) {
-            return bytes.error();
+        SegmentWindow window(*segments_[index]->file, segments_[index]->size);
+        auto first = window.bytes(0, block);
+        if (!first.ok()) {
+            return first.error();
         }
-        const auto header = layout::decode_segment_header(bytes.value().view());
+        const auto header = layout::decode_segment_header(first.value());
         if (!header.ok() && header.error().code == Errc::invalid) {
             return header.error();
         }
-        remains.add(Walk::of(bytes.value().view(), header, index), checkpoint);
+        auto walk = Walk::of(window, header, index);
+        if (!walk.ok()) {
+            return walk.error();
+        }
+        remains.add(std::move(walk.value()), checkpoint);
     }
     return remains;
 }
@@ -565,19 +605,28 @@ Status Journal::read(std::uint64_t from_lsn, std::uint64_t to_lsn, const Visitor
         if (!stat.ok()) {
             return stat.error();
         }
-        const auto bytes = read_bytes(*file.value(), 0, std::min(part.end, stat.value().size));
-        if (!bytes.ok()) {
-            return bytes.error();
+        SegmentWindow window(*file.value(), std::min(part.end, stat.value().size));
+        auto first = window.bytes(0, block);
+        if (!first.ok()) {
+            return first.error();
         }
-        const std::string_view seen = bytes.value().view();
-        const Walk walk = Walk::of(seen, layout::decode_segment_header(seen), 0);
-        for (const BatchPlace& batch : walk.chain) {
-            if (batch.lsn != expected || batch.lsn > to_lsn) {
+        // Overwritten meanwhile, it is no segment that anybody waits for.
+        const auto header = layout::decode_segment_header(first.value());
+        if (!header.ok()) {
+            continue;
+        }
+        for (Follow follow(window, header.value()); expected <= to_lsn;) {
+            auto batch = follow.next();
+            if (!batch.ok()) {
+                return batch.error();
+            }
+            if (!batch.value()) {
+                break;
+            }
+            if (batch.value()->header.lsn != expected) {
                 continue;
             }
-            const std::string_view payload =
-                from(seen, batch.offset).substr(batch_header_bytes, batch.payload_bytes);
-            if (Status visited = visitor(batch.lsn, payload); !visited.ok()) {
+            if (Status visited = visitor(expected, batch.value()->payload); !visited.ok()) {
                 return visited;
             }
             ++expected;

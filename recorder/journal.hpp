@@ -117,6 +117,7 @@ private:
         std::int64_t end = 0;  // of the last batch
     };
     struct Bytes;
+    class Follow;
     struct Walk;
     struct Remains;
 
