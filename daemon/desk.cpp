@@ -112,9 +112,14 @@ void Desk::line_arrived(Connection& connection, std::string_view line) {
     if (!line.empty() && line.back() == '\r') {
         line.remove_suffix(1);
     }
-    if (line.empty()) {
-        return;
+    if (!line.empty()) {
+        take_line(connection, line);
+        connection.flush();
+        decoder_.trim();  // the next line may be long in coming
     }
+}
+
+void Desk::take_line(Connection& connection, std::string_view line) {
     auto decoded = decoder_.decode(line);
     if (const auto* refusal = std::get_if<Refusal>(&decoded)) {
         refuse(connection, *refusal);
@@ -125,12 +130,10 @@ void Desk::line_arrived(Connection& connection, std::string_view line) {
                  {"pid", std::to_string(connection.peer_pid())}});
             connection.close_after_flush();
         }
-        connection.flush();
         return;
     }
     connection.bad_lines = 0;
     route(connection, std::get<Event>(decoded), MemoryBudget::cost_of_event(line.size()));
-    connection.flush();
 }
 
 void Desk::route(Connection& connection, const Event& event, std::int64_t event_bytes) {

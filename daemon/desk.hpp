@@ -75,6 +75,7 @@ private:
         std::uint64_t ticket = 0;  // of the checkpoint that covers them; 0: not asked for yet
     };
 
+    void take_line(Connection& connection, std::string_view line);
     void route(Connection& connection, const layout::Event& event, std::int64_t event_bytes);
     void start_session(Connection& connection, layout::Event event, std::int64_t event_bytes);
     void planned(

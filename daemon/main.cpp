@@ -47,6 +47,16 @@ void open_standard_descriptors() {
     }
 }
 
+// What is freed goes back to the kernel soon. Left to itself, the C library learns from the first large buffer that it frees
+// to keep up to twice as much for good; a refused setting leaves it to that.
+void bound_kept_memory() {
+    constexpr int large_bytes = 256 * 1024;
+    // Few threads allocate much: one arena each would only spread memory thin.
+    static_cast<void>(::mallopt(M_ARENA_MAX, 2));
+    static_cast<void>(::mallopt(M_MMAP_THRESHOLD, large_bytes));
+    static_cast<void>(::mallopt(M_TRIM_THRESHOLD, 2 * large_bytes));
+}
+
 int say(DaemonExit exit, const std::string& sentence) {
     // Nobody is left to be told that telling failed.
     static_cast<void>(std::fprintf(stderr, "agent-relayd: %s\n", sentence.c_str()));
@@ -171,8 +181,7 @@ int main(int argc, char** argv) {
     open_standard_descriptors();
     ::umask(0077);
     static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
-    // Few threads allocate much: one arena each would only spread memory thin.
-    static_cast<void>(::mallopt(M_ARENA_MAX, 2));
+    bound_kept_memory();
     try {
         const std::span<const char* const> arguments(argv + 1, static_cast<std::size_t>(argc - 1));
         auto options = relay::daemon::parse_options(arguments);

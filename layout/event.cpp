@@ -971,11 +971,13 @@ EventDecoder::EventDecoder() : buffers_(std::make_unique<Buffers>()) {
 
 EventDecoder::~EventDecoder() = default;
 
-std::variant<Event, Refusal> EventDecoder::decode(std::string_view line) {
-    // One huge line must not hold its memory for ever.
-    if (buffers_->capacity > capacity_kept_bytes_max && line.size() <= capacity_kept_bytes_max) {
+void EventDecoder::trim() {
+    if (buffers_->capacity > capacity_kept_bytes_max) {
         buffers_ = std::make_unique<Buffers>();
     }
+}
+
+std::variant<Event, Refusal> EventDecoder::decode(std::string_view line) {
     std::variant<Event, Refusal> result;
     Refusal refusal;
     if (Event& event = std::get<Event>(result); !buffers_->decode(line, event, refusal)) {

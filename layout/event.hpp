@@ -191,7 +191,7 @@ struct Refusal {
 };
 
 // Turns lines into events. Keeps its buffers, so a line costs no allocation in the common case. The
-// string_views of an Event point into them and are good until the next call. One thread at a time.
+// string_views of an Event point into them and are good until the next decode() or trim(). One thread at a time.
 class EventDecoder {
 public:
     EventDecoder();
@@ -202,6 +202,9 @@ public:
     // `line` has no newline. Checks everything that can be checked without knowing a session: JSON,
     // UTF-8, types, required fields, bounds of single fields.
     [[nodiscard]] std::variant<Event, Refusal> decode(std::string_view line);
+
+    // Gives back what a huge line needed, which may be several times its length.
+    void trim();
 
 private:
     struct Buffers;

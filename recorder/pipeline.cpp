@@ -37,6 +37,8 @@ constexpr int doubtful_commits = 256;
 constexpr std::string_view device_prefix = "dev:";
 
 constexpr std::size_t commit_here_bytes_max = std::size_t{256} * 1024;
+// A larger batch gives its memory back.
+constexpr std::size_t batch_kept_bytes_max = std::size_t{1024} * 1024;
 constexpr std::size_t apply_here_items_max = 64;
 
 // While anything is under way, how often disks are looked at that may have stopped answering.
@@ -194,6 +196,19 @@ Pipeline::Commit Pipeline::commit_here() {
     return outcome;
 }
 
+void Pipeline::fill_batch(const std::vector<WorkItem>& items) {
+    std::size_t bytes = batch_header_bytes;
+    for (const WorkItem& item : items) {
+        bytes += item.change.size();
+    }
+    batch_.clear();
+    batch_.reserve(layout::batch_bytes(bytes));
+    batch_.assign(batch_header_bytes, '\0');
+    for (const WorkItem& item : items) {
+        batch_ += item.change;
+    }
+}
+
 Pipeline::Commit Pipeline::commit(std::size_t bytes_max, Volume::Where where) {
     const auto room = static_cast<std::size_t>(std::min<std::int64_t>(
         static_cast<std::int64_t>(bytes_max), journal_->payload_bytes_max()));
@@ -205,13 +220,14 @@ Pipeline::Commit Pipeline::commit(std::size_t bytes_max, Volume::Where where) {
         refuse(std::move(items), failure_verdict_, *reason);
         return Commit::failed;
     }
-    batch_.assign(batch_header_bytes, '\0');
-    for (const WorkItem& item : items) {
-        batch_ += item.change;
-    }
+    fill_batch(items);
     const bool batch_vouches = batch_.size() == batch_header_bytes;
     const std::int64_t begin_us = clock_.steady_us();
     Result<std::uint64_t> written = journal_->write(batch_);
+    if (batch_.capacity() > batch_kept_bytes_max) {
+        batch_.clear();
+        batch_.shrink_to_fit();  // an empty string moved in would leave it its memory
+    }
     if (written.ok()) {
         last_commit_us_ = clock_.steady_us() - begin_us;
         doubtful_commits_ = last_commit_us_ >= hung_commit_us ? doubtful_commits

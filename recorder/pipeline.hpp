@@ -134,6 +134,7 @@ private:
     find_or_add_volume(const std::string& name, const layout::Claim& place);
     [[nodiscard]] Commit commit(std::size_t bytes_max, Volume::Where where);
     [[nodiscard]] bool is_prompt() const;
+    void fill_batch(const std::vector<WorkItem>& items);
     void dispatch(std::vector<WorkItem> items, Volume::Where where);
     void refuse(std::vector<WorkItem> items, Verdict verdict, const std::string& reason);
     [[nodiscard]] bool checkpoint_due() const;

@@ -324,5 +324,34 @@ TEST_CASE("what clients send behind a line that waits takes no more memory than 
     }
 }
 
+TEST_CASE("what huge events needed is given back when they are answered") {
+    DaemonProcess daemon;
+    REQUIRE_MESSAGE(daemon.start(), daemon.log());
+    WireClient client(daemon.socket());
+    const Recording session = start_session(client, daemon.work());
+    CHECK_ACK(client.ask("turn.start", session.id, {{"prompt", "p"}}));
+    CHECK_ACK(client.ask("turn.output", session.id, {{"text", "small"}}));
+    const long before_kib = daemon.resident_kib();
+    std::size_t sent = std::string("small").size();
+    for (const std::size_t mebibytes : {3U, 12U, 5U, 9U, 4U, 11U}) {
+        const std::string text(mebibytes << 20, 'h');
+        CHECK_ACK(client.ask("turn.output", session.id, {{"text", text}}));
+        sent += text.size();
+    }
+    CHECK(session.text("turns/001-output.md").size() == sent);
+    if (!sanitized) {
+        constexpr long more_kib_most = 4 << 10;
+        long after_kib = 0;
+        // The ack leaves before the last hand that had the event lets go of it.
+        CHECK_MESSAGE(
+            eventually([&] {
+                after_kib = daemon.resident_kib();
+                return after_kib < before_kib + more_kib_most;
+            }),
+            "from " << before_kib << " to " << after_kib << " KiB");
+    }
+    daemon.kill();
+}
+
 }  // namespace
 }  // namespace relay::tests
