@@ -50,8 +50,8 @@ constexpr std::size_t background_threads = 4;
 constexpr std::chrono::milliseconds vouch_delay{250};
 // Descriptors that sessions do not get: listening, journal, connections that are just being answered.
 constexpr std::uint64_t reserved_descriptors = 64;
-// A session holds its directory, timeline, output and stderr open.
-constexpr std::uint64_t descriptors_a_session = 4;
+// A session holds its directory, timeline, prompt, output and stderr open.
+constexpr std::uint64_t descriptors_a_session = 5;
 constexpr std::chrono::seconds follower_look{1};
 constexpr std::chrono::seconds stop_patience{15};
 // How often `systemctl status` is brought up to date when there is no watchdog to be fed.

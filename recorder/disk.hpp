@@ -102,11 +102,14 @@ public:
 
     // Replaces `to` atomically if it exists.
     virtual Status rename(std::string_view from, std::string_view to) = 0;
+    // Errc::exists when `to` is taken, by whatever it is.
+    virtual Status rename_new(std::string_view from, std::string_view to) = 0;
     virtual Status remove(std::string_view name) = 0;  // a file or a symbolic link
     virtual Status make_symbolic_link(std::string_view target, std::string_view name) = 0;
 
     virtual Result<FileStat> stat(std::string_view name) = 0;  // of a link: the link itself
     virtual Result<FileStat> stat() = 0;
+    virtual Result<bool> deleted() = 0;
     virtual Result<std::vector<std::string>> list() = 0;  // names in no order, without "." and ".."
 
     // Makes names created, renamed or removed directly in this directory survive power loss.

@@ -369,19 +369,36 @@ Result<std::unique_ptr<File>> create_new(int directory, const std::string& name)
     return std::unique_ptr<File>(std::make_unique<PosixFile>(std::move(fd), name));
 }
 
+// Most are new: each turn begins some.
 Result<std::unique_ptr<File>> open_or_create(int directory, const std::string& name) {
     // Each round loses only if somebody creates and removes the name between our two calls.
     constexpr int rounds_max = 8;
     for (int round = 0;; ++round) {
-        auto existing = open_existing(directory, name);
-        if (existing.ok() || existing.error().os_errno != ENOENT) {
-            return existing;
-        }
         auto created = create_new(directory, name);
-        if (created.ok() || created.error().code != Errc::exists || round == rounds_max) {
+        if (created.ok() || created.error().code != Errc::exists) {
             return created;
         }
+        auto existing = open_existing(directory, name);
+        if (existing.ok() || existing.error().os_errno != ENOENT || round == rounds_max) {
+            return existing;
+        }
     }
+}
+
+// For file systems that cannot do it in one step.
+int rename_new_in_two_steps(int from, const char* name, int to, const char* new_name) {
+    struct stat found {};
+    if (::fstatat(to, new_name, &found, AT_SYMLINK_NOFOLLOW) == 0) {
+        errno = EEXIST;
+        return -1;
+    }
+    return errno == ENOENT ? ::renameat(from, name, to, new_name) : -1;
+}
+
+int rename_new_at(int from, const char* name, int to, const char* new_name) {
+    const int answer = ::renameat2(from, name, to, new_name, RENAME_NOREPLACE);
+    return answer != 0 && errno == EINVAL ? rename_new_in_two_steps(from, name, to, new_name)
+                                          : answer;
 }
 
 class PosixDirectory final : public Directory {
@@ -434,26 +451,11 @@ public:
     }
 
     Status rename(std::string_view from, std::string_view to) override {
-        Result<Place> source = place_of(fd_.get(), from, "rename");
-        if (!source.ok()) {
-            return source.error();
-        }
-        Result<Place> target = parent_of(from) == parent_of(to)
-                                   ? beside(source.value(), to, "rename")
-                                   : place_of(fd_.get(), to, "rename");
-        if (!target.ok()) {
-            return target.error();
-        }
-        const int answer = ::renameat(
-            source.value().directory,
-            source.value().last.c_str(),
-            target.value().directory,
-            target.value().last.c_str());
-        if (answer != 0) {
-            const int number = errno;
-            return refused("rename", std::string(from).append(" -> ").append(to), number);
-        }
-        return Done{};
+        return rename_by(::renameat, from, to);
+    }
+
+    Status rename_new(std::string_view from, std::string_view to) override {
+        return rename_by(rename_new_at, from, to);
     }
 
     Status remove(std::string_view name) override {
@@ -497,6 +499,11 @@ public:
         return found;
     }
 
+    Result<bool> deleted() override {
+        const Result<FileStat> found = stat_open(fd_.get(), name_);
+        return found.ok() ? Result<bool>(found.value().links == 0) : found.error();
+    }
+
     Result<std::vector<std::string>> list() override;
 
     Status sync() override {
@@ -527,6 +534,31 @@ public:
     void prefer_in_place_writes() override;
 
 private:
+    using RenameCall = int (*)(int from, const char* name, int to, const char* new_name);
+
+    Status rename_by(RenameCall call, std::string_view from, std::string_view to) {
+        Result<Place> source = place_of(fd_.get(), from, "rename");
+        if (!source.ok()) {
+            return source.error();
+        }
+        Result<Place> target = parent_of(from) == parent_of(to)
+                                   ? beside(source.value(), to, "rename")
+                                   : place_of(fd_.get(), to, "rename");
+        if (!target.ok()) {
+            return target.error();
+        }
+        const int answer = call(
+            source.value().directory,
+            source.value().last.c_str(),
+            target.value().directory,
+            target.value().last.c_str());
+        if (answer != 0) {
+            const int number = errno;
+            return refused("rename", std::string(from).append(" -> ").append(to), number);
+        }
+        return Done{};
+    }
+
     UniqueFd fd_;
     std::string name_;
     std::unique_ptr<SyncCrew> crew_;  // of sync_files()

@@ -238,11 +238,11 @@ Status SessionFiles::still_there() {
     if (Status opened = open_directory(); !opened.ok()) {
         return opened;
     }
-    auto stat = directory_->stat();
-    if (!stat.ok()) {
-        return stat.error();
+    auto deleted = directory_->deleted();
+    if (!deleted.ok()) {
+        return deleted.error();
     }
-    if (stat.value().links == 0) {
+    if (deleted.value()) {
         gone = true;
         return Error{Errc::gone, 0, "the directory of session " + id.text() + " was deleted"};
     }
@@ -542,41 +542,65 @@ Result<std::unique_ptr<File>> SessionFiles::stage(std::string_view name, std::st
     return file;
 }
 
-Status SessionFiles::publish(std::string_view name, const FileStat& staged, ApplyMode mode) {
-    std::string target(name);
+// meta.json and resume.json, which a user may have changed since we put them there.
+Result<bool> SessionFiles::is_as_left(std::string_view name) {
+    auto present = directory_->stat(name);
+    if (!present.ok() && present.error().code != Errc::not_found) {
+        return present.error();
+    }
+    const auto left = replaced_.find(name);
+    const bool known = left != replaced_.end();
+    return present.ok() ? !known || same_content_as_left(present.value(), left->second) : !known;
+}
+
+Status SessionFiles::publish_aside(std::string_view name) {
+    const std::string aside = layout::recovered_file(name);
+    if (Status made = make_parent(aside); !made.ok()) {
+        return made;
+    }
+    note_conflict(name, aside);
+    return directory_->rename(layout::temporary_file(name), aside);
+}
+
+Status SessionFiles::publish(std::string_view name, File& staged, ApplyMode mode) {
+    const std::string temporary = layout::temporary_file(name);
     const std::string aside = layout::recovered_file(name);
     auto moved = is_aside(aside);
     if (!moved.ok()) {
         return moved.error();
     }
-    if (moved.value()) {
-        target = aside;  // a conflict of earlier, perhaps of an earlier process
-    } else if (mode == ApplyMode::live) {
-        auto present = directory_->stat(name);
-        if (!present.ok() && present.error().code != Errc::not_found) {
-            return present.error();
+    if (moved.value()) {  // a conflict of earlier, perhaps of an earlier process
+        return directory_->rename(temporary, aside);
+    }
+    if (mode == ApplyMode::live && !is_rewritten(name)) {
+        Status renamed = directory_->rename_new(temporary, name);
+        return !renamed.ok() && renamed.error().code == Errc::exists ? publish_aside(name)
+                                                                     : renamed;
+    }
+    if (mode == ApplyMode::live) {
+        auto as_left = is_as_left(name);
+        if (!as_left.ok()) {
+            return as_left.error();
         }
-        const auto left = replaced_.find(name);
-        const bool known = left != replaced_.end();
-        const bool unchanged =
-            present.ok()
-                ? (known ? same_content_as_left(present.value(), left->second) : is_rewritten(name))
-                : !known;
-        if (!unchanged) {
-            target = aside;
-            if (Status made = make_parent(target); !made.ok()) {
-                return made;
-            }
-            note_conflict(name, target);
+        if (!as_left.value()) {
+            return publish_aside(name);
         }
     }
-    if (Status renamed = directory_->rename(layout::temporary_file(name), target); !renamed.ok()) {
+    auto stat = is_rewritten(name) ? staged.stat() : Result<FileStat>(FileStat{});
+    if (!stat.ok()) {
+        return stat.error();
+    }
+    if (Status renamed = directory_->rename(temporary, name); !renamed.ok()) {
         return renamed;
     }
-    if (is_rewritten(name) && target == name) {
-        replaced_[std::string(name)] = staged;
+    if (is_rewritten(name)) {
+        replaced_[std::string(name)] = stat.value();
     }
     return Done{};
+}
+
+void SessionFiles::keep_to_settle(std::string_view name, std::unique_ptr<File> published) {
+    published_.push_back({std::string(name), std::move(published)});
 }
 
 Status SessionFiles::remove(std::string_view name) {
@@ -639,6 +663,12 @@ Result<File*> SessionFiles::file_to_settle(std::string_view name) {
             return known.file.get();
         }
     }
+    for (Published& known : published_) {
+        if (known.name == name) {
+            settled_names_.emplace_back(name);
+            return known.file.get();
+        }
+    }
     auto file = directory_->open_file(name, OpenMode::existing);
     if (!file.ok()) {
         if (file.error().code == Errc::not_found || file.error().code == Errc::unsafe) {
@@ -652,10 +682,12 @@ Result<File*> SessionFiles::file_to_settle(std::string_view name) {
 
 void SessionFiles::close_settled() {
     settling_.clear();
-    std::erase_if(growing_, [this](const Growing& known) {
+    const auto is_settled = [this](const auto& known) {
         return std::find(settled_names_.begin(), settled_names_.end(), known.name)
                != settled_names_.end();
-    });
+    };
+    std::erase_if(growing_, is_settled);
+    std::erase_if(published_, is_settled);
     settled_names_.clear();
 }
 
@@ -789,6 +821,7 @@ void SessionFiles::close() {
     settling_.clear();
     settled_names_.clear();
     growing_.clear();
+    published_.clear();
     directory_.reset();
     has_recovered_.reset();
 }
@@ -796,6 +829,11 @@ void SessionFiles::close() {
 Status SessionFiles::sync_and_close() {
     for (Growing& file : growing_) {
         if (Status synced = file.file->sync(); !synced.ok()) {
+            return synced;
+        }
+    }
+    for (const Published& known : published_) {
+        if (Status synced = known.file->sync(); !synced.ok()) {
             return synced;
         }
     }

@@ -66,13 +66,15 @@ public:
 
     // Replacing is two steps, so that several documents can be synced together in between.
     [[nodiscard]] Result<std::unique_ptr<File>> stage(std::string_view name, std::string_view data);
-    [[nodiscard]] Status publish(std::string_view name, const FileStat& staged, ApplyMode mode);
+    [[nodiscard]] Status publish(std::string_view name, File& staged, ApplyMode mode);
+    // Published without a sync: it stays open until a settle effect syncs it.
+    void keep_to_settle(std::string_view name, std::unique_ptr<File> published);
 
     [[nodiscard]] Status remove(std::string_view name);
     [[nodiscard]] Status link_latest();
 
-    // The open growing file, or the finished one opened anew: what a settle effect syncs. Null when
-    // the file is not there (any more).
+    // The growing file, or the finished one, opened anew if it is not open: what a settle effect syncs. Null
+    // when the file is not there (any more).
     [[nodiscard]] Result<File*> file_to_settle(std::string_view name);
     void close_settled();  // after the sync
 
@@ -92,7 +94,7 @@ public:
 
     // Forgets all handles. Whatever is not synced must still be in the journal or the spill.
     void close();
-    // Syncs the open growing files, then close().
+    // Syncs the open files, then close().
     [[nodiscard]] Status sync_and_close();
     [[nodiscard]] bool is_open() const { return directory_ != nullptr; }
 
@@ -143,6 +145,8 @@ private:
     [[nodiscard]] Status make_parent(std::string_view name);
     [[nodiscard]] Result<bool> has_recovered();
     [[nodiscard]] Result<bool> is_aside(const std::string& aside);
+    [[nodiscard]] Status publish_aside(std::string_view name);
+    [[nodiscard]] Result<bool> is_as_left(std::string_view name);
     [[nodiscard]] Result<std::unique_ptr<File>> create_temporary(std::string_view name);
     void note_conflict(std::string_view file, std::string_view kept);
 
@@ -151,6 +155,11 @@ private:
     std::unique_ptr<Directory> directory_;
     std::optional<bool> has_recovered_;  // whether anything was ever moved aside, once known
     std::vector<Growing> growing_;
+    struct Published {
+        std::string name;
+        std::unique_ptr<File> file;
+    };
+    std::vector<Published> published_;             // open to be synced later
     std::vector<std::unique_ptr<File>> settling_;  // opened only to be synced
     std::vector<std::string> settled_names_;
     std::map<std::string, FileStat, std::less<>>

@@ -176,12 +176,10 @@ Status Volume::apply_effect(SessionFiles& files, const Effect& effect, ApplyMode
         if (!staged.ok()) {
             return staged.error();
         }
-        auto stat = staged.value()->stat();
-        if (!stat.ok()) {
-            return stat.error();
-        }
         OrderMonitor::publishing(effect.kind == EffectKind::replace_synced, false);
-        return files.publish(effect.name, stat.value(), mode);
+        Status published = files.publish(effect.name, *staged.value(), mode);
+        files.keep_to_settle(effect.name, std::move(staged.value()));
+        return published;
     }
     case EffectKind::remove:
         return files.remove(effect.name);
@@ -449,12 +447,8 @@ Status Volume::finish_seal(Seal& seal, ApplyMode mode) {
             }
             continue;
         }
-        auto stat = step.temporary->stat();
-        if (!stat.ok()) {
-            return stat.error();
-        }
         OrderMonitor::publishing(true, step.synced);
-        if (Status published = files.publish(step.effect.name, stat.value(), mode);
+        if (Status published = files.publish(step.effect.name, *step.temporary, mode);
             !published.ok()) {
             return published;
         }

@@ -58,10 +58,12 @@ public:
     }
     Status make_directory(std::string_view) override { return refusal(); }
     Status rename(std::string_view, std::string_view) override { return refusal(); }
+    Status rename_new(std::string_view, std::string_view) override { return refusal(); }
     Status remove(std::string_view) override { return refusal(); }
     Status make_symbolic_link(std::string_view, std::string_view) override { return refusal(); }
     Result<FileStat> stat(std::string_view) override { return refusal(); }
     Result<FileStat> stat() override { return refusal(); }
+    Result<bool> deleted() override { return false; }
     Result<std::vector<std::string>> list() override {
         std::vector<std::string> names;
         for (const auto& [name, content] : segments_) {

@@ -121,12 +121,12 @@ void check_walk() {
     CHECK(content_of(root.path() + "/plain") == "plain");
 }
 
-// Makes openat2 answer ENOSYS in the calling thread for the rest of its life.
-bool forbid_openat2() {
+// Makes a system call fail so in the calling thread for the rest of its life.
+bool forbid(long call, int answer) {
     std::array<sock_filter, 4> program{{
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<unsigned>(call), 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(answer)),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     }};
     const sock_fprog filter{static_cast<unsigned short>(program.size()), program.data()};
@@ -251,7 +251,7 @@ TEST_CASE("a link in any component of a name is refused") {
 TEST_CASE("a link in any component of a name is refused where openat2 is missing") {
     bool forbidden = false;
     std::thread([&] {
-        forbidden = forbid_openat2();
+        forbidden = forbid(SYS_openat2, ENOSYS);
         if (forbidden) {
             CHECK(::syscall(SYS_openat2, AT_FDCWD, "/", nullptr, 0) == -1);
             CHECK(errno == ENOSYS);
@@ -308,6 +308,55 @@ TEST_CASE("only a regular file of ours with one link is opened") {
         REQUIRE(::chown((root.path() + "/foreign").c_str(), 12345, 12345) == 0);
         CHECK(code_of(directory->open_file("foreign", OpenMode::existing)) == Errc::unsafe);
     }
+}
+
+void check_rename_new() {
+    const TemporaryDirectory root;
+    const std::unique_ptr<Directory> directory = open_root(root);
+    REQUIRE(directory->make_directory("a").ok());
+    for (const char* const name : {"a/.tmp", "a/file"}) {
+        make_file(*directory, name, name);
+    }
+    REQUIRE(directory->make_symbolic_link("nowhere", "a/link").ok());
+    for (const char* const taken : {"a/file", "a/link", "a"}) {
+        CAPTURE(taken);
+        CHECK(code_of(directory->rename_new("a/.tmp", taken)) == Errc::exists);
+        CHECK(directory->stat("a/.tmp").ok());
+    }
+    CHECK(directory->stat("a/link").value().kind == FileKind::symbolic_link);
+    REQUIRE(directory->rename_new("a/.tmp", "a/new").ok());
+    CHECK(code_of(directory->stat("a/.tmp")) == Errc::not_found);
+    REQUIRE(directory->rename_new("a/new", "elsewhere").ok());
+    CHECK(code_of(directory->rename_new("a/new", "free")) == Errc::not_found);
+}
+
+TEST_CASE("a rename to a new name leaves whatever has that name already") {
+    check_rename_new();
+}
+
+TEST_CASE("a rename to a new name replaces nothing where the file system cannot promise it") {
+    bool forbidden = false;
+    std::thread([&] {
+        forbidden = forbid(SYS_renameat2, EINVAL);
+        if (forbidden) {
+            check_rename_new();
+        }
+    }).join();
+    if (!forbidden) {
+        MESSAGE("seccomp is not available here");
+    }
+}
+
+TEST_CASE("a directory that is open tells that it was deleted") {
+    const TemporaryDirectory root;
+    const std::unique_ptr<Directory> directory = open_root(root);
+    REQUIRE(directory->make_directory("a").ok());
+    const auto inside = std::move(directory->open_directory("a").value());
+    CHECK_FALSE(inside->deleted().value());
+    REQUIRE(directory->rename("a", "b").ok());
+    CHECK_FALSE(inside->deleted().value());
+    REQUIRE(::rmdir((root.path() + "/b").c_str()) == 0);
+    CHECK(inside->deleted().value());
 }
 
 TEST_CASE("a rename replaces its target and works across directories") {

@@ -567,6 +567,9 @@ public:
     recorder::Status rename(std::string_view from, std::string_view to) override {
         return real_->rename(from, to);
     }
+    recorder::Status rename_new(std::string_view from, std::string_view to) override {
+        return real_->rename_new(from, to);
+    }
     recorder::Status remove(std::string_view name) override { return real_->remove(name); }
     recorder::Status make_symbolic_link(std::string_view target, std::string_view name) override {
         return real_->make_symbolic_link(target, name);
@@ -575,6 +578,7 @@ public:
         return real_->stat(name);
     }
     recorder::Result<recorder::FileStat> stat() override { return real_->stat(); }
+    recorder::Result<bool> deleted() override { return real_->deleted(); }
     recorder::Result<std::vector<std::string>> list() override { return real_->list(); }
     recorder::Status sync() override { return real_->sync(); }
     recorder::Status sync_file_system() override { return real_->sync_file_system(); }

@@ -40,7 +40,7 @@ struct FilesWorld {
     must_replace(std::string_view name, std::string_view data, ApplyMode mode = ApplyMode::live) {
         auto staged = files->stage(name, data);
         REQUIRE(staged.ok());
-        REQUIRE(files->publish(name, staged.value()->stat().value(), mode).ok());
+        REQUIRE(files->publish(name, *staged.value(), mode).ok());
     }
     // As after a restart: nothing is remembered but the mark.
     void restart(const layout::SessionMark& mark) {
@@ -373,6 +373,36 @@ TEST_CASE("an error while a file is compared with its mark is no conflict") {
     }
 }
 
+TEST_CASE("what was published without a sync is settled through the handle that wrote it") {
+    const std::string prompt = "turns/001-prompt.md";
+    FilesWorld world;
+    auto staged = world.files->stage(prompt, "do it");
+    REQUIRE(staged.ok());
+    const FileStat ours = staged.value()->stat().value();
+    REQUIRE(world.files->publish(prompt, *staged.value(), ApplyMode::live).ok());
+    world.files->keep_to_settle(prompt, std::move(staged.value()));
+    world.disk.user_rename(world.root + prompt, world.root + "mine");
+    world.disk.user_write(world.root + prompt, "the user's");
+    auto settled = world.files->file_to_settle(prompt);
+    REQUIRE(settled.ok());
+    REQUIRE(settled.value() != nullptr);
+    CHECK(settled.value()->stat().value().same_file(ours));
+    world.files->close_settled();
+    CHECK_FALSE(world.files->file_to_settle(prompt).value()->stat().value().same_file(ours));
+}
+
+TEST_CASE("no file is closed before it is synced when a session makes room for others") {
+    const std::string prompt = "turns/001-prompt.md";
+    FilesWorld world;
+    auto staged = world.files->stage(prompt, "do it");
+    REQUIRE(staged.ok());
+    REQUIRE(world.files->publish(prompt, *staged.value(), ApplyMode::live).ok());
+    world.files->keep_to_settle(prompt, std::move(staged.value()));
+    REQUIRE(world.files->sync_and_close().ok());
+    CHECK(world.disk.is_durable(world.root + prompt, 0, "do it"));
+    CHECK_FALSE(world.files->is_open());
+}
+
 TEST_CASE("an error while the place of a document is looked at does not choose another place") {
     FilesWorld world;
     world.must_replace("meta.json", "{1}");
@@ -380,9 +410,8 @@ TEST_CASE("an error while the place of a document is looked at does not choose a
     world.must_replace("meta.json", "{2}");
     auto staged = world.files->stage("meta.json", "{3}");
     REQUIRE(staged.ok());
-    const FileStat stat = staged.value()->stat().value();
     world.disk.set_faults({{.at_operation = 0, .os_errno = EIO, .only = Op::stat}});
-    CHECK_FALSE(world.files->publish("meta.json", stat, ApplyMode::replay).ok());
+    CHECK_FALSE(world.files->publish("meta.json", *staged.value(), ApplyMode::replay).ok());
     CHECK(world.seen("meta.json") == "{mine}");
     CHECK(world.seen("recovered/meta.json") == "{2}");
 }

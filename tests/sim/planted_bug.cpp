@@ -170,6 +170,9 @@ public:
         }
         return copy_over(from, to);
     }
+    Status rename_new(std::string_view from, std::string_view to) override {
+        return sound_->rename_new(from, to);
+    }
     Status remove(std::string_view name) override {
         return disk_.strikes(Deed::remove, below(name)) ? Status(Done{}) : sound_->remove(name);
     }
@@ -178,6 +181,7 @@ public:
     }
     Result<FileStat> stat(std::string_view name) override { return sound_->stat(name); }
     Result<FileStat> stat() override { return sound_->stat(); }
+    Result<bool> deleted() override { return sound_->deleted(); }
     Result<std::vector<std::string>> list() override { return sound_->list(); }
     Status sync() override {
         return disk_.strikes(Deed::sync_directory, path_) ? Status(Done{}) : sound_->sync();

@@ -500,11 +500,17 @@ public:
     open_file(std::string_view name, OpenMode mode) override;
     Result<std::unique_ptr<Directory>> open_directory(std::string_view name) override;
     Status make_directory(std::string_view name) override;
-    Status rename(std::string_view from, std::string_view to) override;
+    Status rename(std::string_view from, std::string_view to) override {
+        return move(from, to, /*replaces=*/true);
+    }
+    Status rename_new(std::string_view from, std::string_view to) override {
+        return move(from, to, /*replaces=*/false);
+    }
     Status remove(std::string_view name) override;
     Status make_symbolic_link(std::string_view target, std::string_view name) override;
     Result<FileStat> stat(std::string_view name) override;
     Result<FileStat> stat() override;
+    Result<bool> deleted() override;
     Result<std::vector<std::string>> list() override;
     Status sync() override;
     Status sync_file_system() override;
@@ -523,6 +529,7 @@ private:
     };
 
     [[nodiscard]] Place walk(std::string_view name) const;
+    Status move(std::string_view from, std::string_view to, bool replaces);
     Result<Inode::Ref> make(FileKind kind, std::string_view verb, std::string_view name);
     void record(FileSystem::NameChange change);
 
@@ -649,7 +656,7 @@ ModelDisk::OpenDirectory::make_symbolic_link(std::string_view target, std::strin
     return Done{};
 }
 
-Status ModelDisk::OpenDirectory::rename(std::string_view from, std::string_view to) {
+Status ModelDisk::OpenDirectory::move(std::string_view from, std::string_view to, bool replaces) {
     const auto answer = [&](int number) {
         return refused("rename", std::string(from).append(" -> ").append(to), number);
     };
@@ -663,6 +670,9 @@ Status ModelDisk::OpenDirectory::rename(std::string_view from, std::string_view 
     }
     if (source.found == nullptr || target.directory->links == 0) {
         return answer(ENOENT);
+    }
+    if (!replaces && target.found != nullptr) {
+        return answer(EEXIST);
     }
     if (source.found == target.found) {
         return Done{};
@@ -730,6 +740,11 @@ Result<FileStat> ModelDisk::OpenDirectory::stat() {
         return verdict.error("stat", handle_.name());
     }
     return handle_.stat_of(handle_.inode());
+}
+
+Result<bool> ModelDisk::OpenDirectory::deleted() {
+    const Result<FileStat> found = stat();
+    return found.ok() ? Result<bool>(found.value().links == 0) : found.error();
 }
 
 Result<std::vector<std::string>> ModelDisk::OpenDirectory::list() {

@@ -354,6 +354,17 @@ TEST_CASE("bytes in the model are durable from their sync on whatever their name
     CHECK(disk.is_durable("/one/g", 2, "xyz"));
 }
 
+TEST_CASE("a rename to a new name of the model leaves whatever has that name already") {
+    ModelDisk disk({"/one"});
+    const std::unique_ptr<Directory> root = open_at(disk, "/one");
+    static_cast<void>(must_open(*root, "f"));
+    static_cast<void>(must_open(*root, "g"));
+    CHECK(code_of(root->rename_new("f", "g")) == Errc::exists);
+    REQUIRE(root->rename_new("f", "h").ok());
+    CHECK(code_of(root->stat("f")) == Errc::not_found);
+    CHECK_FALSE(root->deleted().value());
+}
+
 TEST_CASE("without power every handle of the model is dead for ever") {
     ModelDisk disk({"/one", "/two"});
     {
@@ -457,6 +468,7 @@ TEST_CASE("a read only file system of the model refuses every change and no othe
     CHECK_FALSE(root->open_file("f", OpenMode::existing).ok());
     CHECK_FALSE(root->make_directory("d").ok());
     CHECK_FALSE(root->rename("f", "g").ok());
+    CHECK_FALSE(root->rename_new("f", "g").ok());
     CHECK_FALSE(root->remove("f").ok());
     CHECK_FALSE(root->make_symbolic_link("f", "l").ok());
     CHECK(root->stat("f").ok());
