@@ -222,6 +222,7 @@ struct GitChanges::Pictures {
         steady_clock::time_point deadline) const;
     void take_first();
     [[nodiscard]] std::string compare(steady_clock::time_point deadline);
+    [[nodiscard]] std::string dirtiness(steady_clock::time_point deadline) const;
 };
 
 Result<std::string> GitChanges::Pictures::ask(
@@ -426,6 +427,20 @@ std::string GitChanges::Pictures::compare(steady_clock::time_point deadline) {
     return changes.empty() ? "" : members;
 }
 
+// By the user's own index: what was committed or staged is only known there.
+std::string GitChanges::Pictures::dirtiness(steady_clock::time_point deadline) const {
+    const Result<std::string> answer =
+        ask("",
+            {"status",
+             "--porcelain",
+             "--no-renames",
+             "--untracked-files=normal",
+             "--ignore-submodules=dirty"},
+            deadline);
+    return answer.ok() ? std::string(R"("dirty":)") + (answer.value().empty() ? "false" : "true")
+                       : "";
+}
+
 GitChanges::GitChanges(std::unique_ptr<Pictures> pictures) : pictures_(std::move(pictures)) {
 }
 GitChanges::GitChanges(GitChanges&& other) noexcept = default;
@@ -472,7 +487,10 @@ std::string GitChanges::end() {
         return "";
     }
     pictures_->thread.join();
-    return pictures_->ready ? pictures_->compare(steady_clock::now() + picture_time_max) : "";
+    const steady_clock::time_point deadline = steady_clock::now() + picture_time_max;
+    const std::string changes = pictures_->ready ? pictures_->compare(deadline) : "";
+    const std::string dirtiness = pictures_->dirtiness(deadline);
+    return changes + (changes.empty() || dirtiness.empty() ? "" : ",") + dirtiness;
 }
 
 }  // namespace relay::cli

@@ -35,8 +35,9 @@ public:
     // A turn begins now.
     void begin();
 
-    // The turn that was begun has ended. Members for turn.end: "files":[{"path":…,"status":…,"added":…,"removed":…}],"diff":"…"; empty
-    // when nothing changed or git failed. Waits for git, but not longer than some seconds.
+    // The turn that was begun has ended. Members for turn.end: "files":[{"path":…,"status":…,"added":…,"removed":…}],"diff":"…"
+    // when something changed, and "dirty":…; those that git does not answer are left out. Waits for git, but not longer
+    // than some seconds.
     [[nodiscard]] std::string end();
 
 private:

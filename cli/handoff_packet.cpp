@@ -239,6 +239,9 @@ packet_as_of(const std::string& session_directory, const std::optional<std::int6
         for (const auto& [name, value] : results.items()) {
             validation[name] = {{"value", value}, {"source", "declared"}, {"turn", number}};
         }
+        if (state.dirty && packet["working_tree"].is_object()) {
+            packet["working_tree"]["dirty"] = *state.dirty;
+        }
         if (state.next_task) {
             packet["next_task"] = *state.next_task;
         }

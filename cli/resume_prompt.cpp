@@ -111,7 +111,13 @@ std::string tree(const std::string& when, const json& working_tree) {
     if (const std::string head = text_in(working_tree, "head"); !head.empty()) {
         text += ", commit " + head.substr(0, 12);
     }
-    return as_quotation(one_line(text));
+    text = as_quotation(one_line(text));
+    if (const json dirty = member(working_tree, "dirty"); dirty.is_boolean()) {
+        text += as_quotation(
+            dirty.get<bool>() ? "when last looked at: with changes that are not committed"
+                              : "when last looked at: everything committed");
+    }
+    return text;
 }
 
 void add(std::string& prompt, std::string_view title, const std::string& body) {

@@ -141,15 +141,19 @@ void put_tool(JsonObject& object, const ToolCall& tool) {
     object.string_or_null("summary", tool.summary);
 }
 
-void put_working_tree(std::string& out, JsonObject& document, const std::optional<Repo>& tree) {
-    if (!tree) {
+void put_working_tree(std::string& out, JsonObject& document, const ResumePacket& packet) {
+    if (!packet.working_tree) {
         document.null("working_tree");
         return;
     }
     document.key("working_tree");
     JsonObject object(out, Form::compact);
-    put_repo_members(object, *tree);
-    object.null("dirty");
+    put_repo_members(object, *packet.working_tree);
+    if (packet.dirty) {
+        object.boolean("dirty", *packet.dirty);
+    } else {
+        object.null("dirty");
+    }
     object.finish();
 }
 
@@ -542,6 +546,7 @@ void read_state_members(Members& members, TurnState& state) {
     members.read("cost_usd", state.cost_usd);
     members.read_objects("tools", state.tools, read_tool);
     members.read_raw("files", state.files, Shape::array);
+    members.read("dirty", state.dirty);
     members.read_raw("validation", state.validation, Shape::object);
     members.read_raw("decisions", state.decisions, Shape::array);
     members.read_raw("blockers", state.blockers, Shape::array);
@@ -700,6 +705,9 @@ SealedState encode_turn_state(const TurnState& state, std::string_view previous_
     document.key("tools");
     append_array(out, state.tools, put_tool);
     put_raw(document, "files", state.files, "[]");
+    if (state.dirty) {
+        document.boolean("dirty", *state.dirty);
+    }
     put_raw(document, "validation", state.validation, "{}");
     put_raw(document, "decisions", state.decisions, "[]");
     put_raw(document, "blockers", state.blockers, "[]");
@@ -767,7 +775,7 @@ std::string encode_resume(const ResumePacket& packet) {
     document.integer("v", format_version);
     document.timestamp("created_at", packet.created_at);
     document.string_or_null("objective", packet.objective);
-    put_working_tree(out, document, packet.working_tree);
+    put_working_tree(out, document, packet);
     put_last_turn(out, document, packet.last_turn);
     document.key("tokens");
     append_tokens(out, packet.tokens);

@@ -155,10 +155,11 @@ struct TurnState {
     std::optional<Tokens> tokens;
     std::optional<double> cost_usd;
     std::vector<ToolCall> tools;
-    RawJson files;       // [{path, status, added, removed}]
-    RawJson validation;  // {tests, lint, …}
-    RawJson decisions;   // [{id, summary, why, source, turn}]
-    RawJson blockers;    // [{id, summary, evidence, source, turn}]
+    RawJson files;              // [{path, status, added, removed}]
+    std::optional<bool> dirty;  // the git work tree at the turn's end; written only when told
+    RawJson validation;         // {tests, lint, …}
+    RawJson decisions;          // [{id, summary, why, source, turn}]
+    RawJson blockers;           // [{id, summary, evidence, source, turn}]
     std::optional<std::string> next_task;
     std::optional<std::int64_t> exit_code;
     std::optional<std::string> error;
@@ -207,7 +208,8 @@ struct ResumePacket {
     std::optional<std::string> next_task;  // left out when nobody said one
     Timestamp created_at;
     std::optional<std::string> objective;
-    std::optional<Repo> working_tree;  // dirty is null: the recorder does not run git
+    std::optional<Repo> working_tree;
+    std::optional<bool> dirty;  // of working_tree
     struct LastTurn {
         std::int64_t turn = 0;
         std::string status;

@@ -562,6 +562,9 @@ bool take(const Field& field, TurnEnd& body) {
     if (field.is("diff")) {
         return field.view(body.diff.emplace());
     }
+    if (field.is("dirty")) {
+        return field.boolean(body.dirty.emplace());
+    }
     if (field.is("next_task")) {
         return field.text(body.next_task, sentence_bytes_max);
     }

@@ -82,6 +82,7 @@ struct TurnEnd {
     RawJson files;       // array of objects
     RawJson validation;  // object
     std::optional<std::string_view> diff;
+    std::optional<bool> dirty;  // the git work tree
     std::optional<std::string> next_task;
     RawJson limit;  // object
     std::optional<std::int64_t> exit_code;

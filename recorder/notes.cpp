@@ -579,6 +579,7 @@ layout::TurnState describe_turn(OpenTurn& turn, const layout::TurnEnd& end, layo
     state.cost_usd = end.cost_usd;
     state.tools = std::move(turn.tools);
     state.files = merge_files(turn.files, end.files);
+    state.dirty = end.dirty;
     state.validation = merge_validation(turn.validation, end.validation);
     state.decisions = join(turn.decisions);
     state.blockers = join(turn.blockers);
@@ -606,6 +607,9 @@ void absorb(const layout::TurnState& state, Knowledge& knowledge) {
     }
     if (state.next_task) {
         knowledge.next_task = state.next_task;
+    }
+    if (state.dirty) {
+        knowledge.dirty = state.dirty;
     }
     // A limit belongs to the moment it was met: the next turn that ends without one is past it.
     knowledge.limit = state.limit.text == "null" ? RawJson{} : state.limit;

@@ -53,6 +53,7 @@ layout::ResumePacket build_resume(
     packet.created_at = now;
     packet.objective = meta.objective;
     packet.working_tree = meta.repo;
+    packet.dirty = knowledge.dirty;
     packet.last_turn = knowledge.last_turn;
     packet.tokens = meta.tokens;
     packet.cost_usd = meta.cost_usd;

@@ -77,6 +77,7 @@ struct Knowledge {
     std::vector<KnownItem> decisions;                  // newest last, at most max_decisions
     std::vector<KnownItem> blockers;                   // newest last, at most max_decisions
     std::map<std::string, std::string> touched_files;  // path -> status, at most 4096
+    std::optional<bool> dirty;                         // the work tree, by the last turn that told
     std::map<std::string, layout::RawJson> validation;  // name -> {"value":…,"source":…,"turn":…}
     std::optional<std::string> next_task;               // stays until another one is said
     layout::RawJson limit;                              // of the last turn or of the checkpoint

@@ -57,12 +57,17 @@ struct Repository {
             std::this_thread::yield();
         }
     }
-    // What a turn that runs `line` is said to have changed.
-    [[nodiscard]] json turn(GitChanges& changes, const std::string& line) const {
+    // What is said of a turn that runs `line`.
+    [[nodiscard]] json facts(GitChanges& changes, const std::string& line) const {
         changes.begin();
         shell(line);
-        const std::string members = changes.end();
-        return json::parse("{" + members + "}");
+        return json::parse("{" + changes.end() + "}");
+    }
+    // Of that, what it changed.
+    [[nodiscard]] json turn(GitChanges& changes, const std::string& line) const {
+        json change = facts(changes, line);
+        change.erase("dirty");
+        return change;
     }
 };
 
@@ -214,6 +219,26 @@ TEST_CASE("lines are counted as far as a file has lines") {
     CHECK(files["old.txt"] == json{0, 1});
     CHECK(files["a\ttab"] == json{1, 0});
     CHECK(files["binary"] == json{nullptr, nullptr});
+}
+
+TEST_CASE("a turn tells whether something is left to commit") {
+    const Repository repository;
+    auto changes = GitChanges::watch(repository.directory.path(), path);
+    REQUIRE(changes);
+    const auto is_dirty = [&](const std::string& line) {
+        return repository.facts(*changes, line).at("dirty").get<bool>();
+    };
+    CHECK_FALSE(is_dirty("echo noise > ignored.log"));
+    CHECK(is_dirty("echo mine > new.txt"));
+    CHECK(is_dirty("git add new.txt"));
+    CHECK_FALSE(is_dirty("git commit -q -m second"));
+    // Too large for our pictures, and git's business all the same.
+    CHECK(is_dirty("yes | head -c 2000000 > large.txt"));
+    CHECK_FALSE(is_dirty("git add large.txt && git commit -q -m third"));
+    CHECK(is_dirty("rm tracked.txt"));
+    const std::string index = text_of(repository.file(".git/index"));
+    CHECK_FALSE(is_dirty("echo one > tracked.txt"));
+    CHECK(text_of(repository.file(".git/index")) == index);
 }
 
 TEST_CASE("a repository without a commit has changes too") {

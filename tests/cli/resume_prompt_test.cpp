@@ -25,7 +25,7 @@ TEST_CASE("a handoff packet becomes a prompt with all that the next agent needs"
         "blockers":[{"id":"b1","summary":"no network"}],
         "touched_files":[{"path":"a.c","status":"modified"}],
         "validation_state":{"tests":{"value":"pass"},"lint":{"value":3}},
-        "working_tree":{"root":"/w","branch":"main","head":"0123456789abcdef"},
+        "working_tree":{"root":"/w","branch":"main","head":"0123456789abcdef","dirty":true},
         "tree_now":{"root":"/w","branch":"other","head":"fedcba9876543210"},
         "last_turn":{"turn":4,"status":"interrupted","output_tail":"almost\n"}})");
     const std::string prompt = render_resume_prompt(packet, "/s/ID", "only the docs");
@@ -38,6 +38,7 @@ TEST_CASE("a handoff packet becomes a prompt with all that the next agent needs"
           "\n> tests: pass\n",
           "\n> lint: 3\n",
           "\n> when the session began: root /w, branch main, commit 0123456789ab\n"
+          "> when last looked at: with changes that are not committed\n"
           "> now: root /w, branch other, commit fedcba987654\n",
           "Turn 4 is interrupted; the session stopped for the reason \"rate_limit\"",
           "\n> almost\n",

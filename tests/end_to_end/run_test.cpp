@@ -374,6 +374,31 @@ TEST_CASE("a turn in a git work tree carries its change") {
     CHECK(sessions[1].json("turns/001-state.json")["files"] == Json::array());
 }
 
+TEST_CASE("a packet tells whether something was left to commit when a run was killed") {
+    const RelayHome home;
+    REQUIRE(make_repository(home.work()));
+    write_text(
+        home.root() + "/bin/agent",
+        "#!/bin/bash\necho more >> new.txt\n"
+        "[ $1 = first ] && exit\n"
+        "while ! ls \"$AGENT_RELAY_HOME\"/state/latest/turns/002-prompt.md; do sleep 0.01; done\n"
+        "kill -9 $PPID\n");
+    const ProgramEnd end = home.shell(
+        "chmod 700 ../bin/agent; mkdir -p \"$AGENT_RELAY_HOME/config\"; "
+        "printf '[agents.mine]\\nbinary = \"agent\"\\n' > "
+        "\"$AGENT_RELAY_HOME/config/config.toml\"; "
+        "printf 'first\\nsecond\\n' > ../steps; "
+        "agent-relay run mine --prompts-file ../steps; "
+        "while [ ! -e \"$AGENT_RELAY_HOME\"/state/latest/resume.json ]; do sleep 0.01; done; "
+        "agent-relay run --resume -- cat");
+    CHECK(end.status == 0);
+    const Json packet = home.sessions().front().json("resume.json");
+    CHECK(packet["checkpoint_reason"] == "crash");
+    CHECK(packet["last_turn"]["turn"] == 2);
+    CHECK(packet["working_tree"]["dirty"] == true);
+    CHECK(says(end.out, "\n> when last looked at: with changes that are not committed\n"));
+}
+
 TEST_CASE("a patch that the daemon would not take is left out and the turn is not") {
     const RelayHome home;
     REQUIRE(make_repository(home.work()));

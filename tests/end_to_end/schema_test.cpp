@@ -117,6 +117,7 @@ void converse(Evidence& evidence, WireClient& client, const std::string& cwd) {
          {"tokens", {{"input", 3}, {"output", 1}}},
          {"cost_usd", 0.5},
          {"diff", "--- a\n"},
+         {"dirty", true},
          {"next_task", "more"},
          {"limit", {{"kind", "rate"}}},
          {"exit_code", 3},

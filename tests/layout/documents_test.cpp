@@ -74,6 +74,7 @@ TurnState full_state() {
     state.cost_usd = 1.5;
     state.tools = {{"t1", "bash", "ok", noon, 12, "ran"}, {"t2", "bash", "started", noon, {}, {}}};
     state.files = {R"([{"path":"a"}])"};
+    state.dirty = false;
     state.validation = {R"({"tests":"green"})"};
     state.decisions = {R"([{"id":"d"}])"};
     state.blockers = {R"([{"id":"b"}])"};
@@ -364,6 +365,7 @@ TEST_CASE("a full turn state reads back to the byte") {
     CHECK(encode_turn_state(state.value(), chain_origin).text == sealed.text);
     CHECK(state.value().tools == full_state().tools);
     CHECK(state.value().stderr_log == full_state().stderr_log);
+    CHECK(state.value().dirty == false);
     CHECK(
         sealed.text.find(
             R"(  "tools": [{"id":"t1","name":"bash","status":"ok","started_at":"2026-11-16T12:00:00.123Z",)"
@@ -480,6 +482,8 @@ TEST_CASE("a full resume packet says where work stands") {
         CAPTURE(line);
         CHECK(text.find("\n" + std::string(line) + "\n") != std::string::npos);
     }
+    packet.dirty = true;
+    CHECK(encode_resume(packet).find(R"("head":"abc","dirty":true},)") != std::string::npos);
 }
 
 }  // namespace relay::layout

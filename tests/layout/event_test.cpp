@@ -195,7 +195,7 @@ TEST_CASE("a turn end keeps every field it was given") {
             "turn.end",
             R"("status":"failed","stop_reason":"s",
                "tokens":{"input":1,"output":2,"cache_read":3,"cache_write":4,"reasoning":null,"total":10,"x":"y"},
-               "cost_usd":2,"files":[{"path":"a"}],"validation":{"tests":"red"},"diff":"d\n","next_task":"n",
+               "cost_usd":2,"files":[{"path":"a"}],"validation":{"tests":"red"},"diff":"d\n","dirty":true,"next_task":"n",
                "limit":{"kind":"rate"},"exit_code":3,"error":"e","extra":{})"));
     CHECK(body.status == "failed");
     CHECK(body.stop_reason == "s");
@@ -204,6 +204,7 @@ TEST_CASE("a turn end keeps every field it was given") {
     CHECK(body.files.text == R"([{"path":"a"}])");
     CHECK(body.validation.text == R"({"tests":"red"})");
     CHECK(body.diff == "d\n");
+    CHECK(body.dirty == true);
     CHECK(body.next_task == "n");
     CHECK(body.limit.text == R"({"kind":"rate"})");
     CHECK(body.exit_code == 3);

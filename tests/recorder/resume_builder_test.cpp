@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "recorder/notes.hpp"
 #include "recorder/resume_builder.hpp"
 #include "tests/recorder/session_script.hpp"
 
 #include <doctest/doctest.h>
 
+#include <optional>
 #include <string>
 
 namespace relay::tests {
@@ -46,6 +48,22 @@ TEST_CASE("the packet holds the newest twelve decisions and the newest word on a
     CHECK(packet.at("decisions").back().at("id") == "d15");
     REQUIRE(packet.at("blockers").size() == 1);
     CHECK(packet.at("blockers")[0].at("summary") == "5");
+}
+
+TEST_CASE("the packet says of the work tree what the last turn that told has said") {
+    layout::Meta meta = RunningSession::fresh_state().meta;
+    meta.repo = layout::Repo{"/repo", "main", "abc"};
+    recorder::Knowledge knowledge;
+    const auto after_turn = [&](std::optional<bool> told) {
+        layout::TurnState state;
+        state.dirty = told;
+        recorder::absorb(state, knowledge);
+        return recorder::build_resume(meta, knowledge, {}, {5}).dirty;
+    };
+    CHECK_FALSE(after_turn(std::nullopt).has_value());
+    CHECK(after_turn(true) == true);
+    CHECK(after_turn(std::nullopt) == true);
+    CHECK(after_turn(false) == false);
 }
 
 TEST_CASE("the packet gathers files and validation over the turns") {

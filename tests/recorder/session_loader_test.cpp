@@ -66,6 +66,7 @@ void play(RunningSession& run) {
     end.tokens.emplace().total = 7;
     end.cost_usd = 0.125;
     end.validation = {R"({"tests":"red"})"};
+    end.dirty = true;
     end.exit_code = 1;
     run.tell(end, 7);
     run.tell(note("blocker", "\"between\""), 8);
