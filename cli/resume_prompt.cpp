@@ -160,6 +160,7 @@ void complete_from_parent(json& packet, const std::string& session_directory) {
     for (const char* const key : {"last_turn", "touched_files", "objective", "record"}) {
         packet[key] = earlier.value()[key];
     }
+    packet.erase("checkpoint_reason");  // it was only recorded
 }
 
 // As `working_tree`; null when there is no longer one.

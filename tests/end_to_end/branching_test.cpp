@@ -147,6 +147,7 @@ TEST_CASE("a clone is recorded without an agent and can be gone on with") {
     CHECK(resumed.status == 0);
     CHECK(says(resumed.out, "\n> said turn-three\n"));
     CHECK(says(resumed.out, "\n> turn-one\n"));
+    CHECK(says(resumed.out, "\nTurn 3 is completed. Its last output:\n"));
     CHECK(says(resumed.out, source.path + "/turns/"));
     CHECK(bench.home.sessions().back().meta()["parent"]["session"] == clone.id);
     // With an agent it runs at once.
