@@ -94,6 +94,13 @@ Status take_flag(const std::vector<std::string>& arguments, std::size_t& at, Run
     return value.empty() ? refuse(flag + " needs a value") : take_value(flag, value, options);
 }
 
+// No flag has white space in its name: a prompt may be a list.
+bool is_flag(const std::string& argument) {
+    const std::string name = argument.substr(0, argument.find('='));
+    return name.size() > 1 && name.starts_with('-')
+           && name.find_first_of(" \t\n") == std::string::npos;
+}
+
 Status check(const RunOptions& options, bool has_command, std::size_t words) {
     if (has_command && options.command.empty()) {
         return refuse("run needs a command behind --");
@@ -130,7 +137,7 @@ Result<RunOptions> parse_run_options(const std::vector<std::string>& arguments) 
                 arguments.begin() + static_cast<std::ptrdiff_t>(at) + 1, arguments.end());
             break;
         }
-        if (argument.starts_with('-') && argument.size() > 1) {
+        if (is_flag(argument)) {
             if (Status taken = take_flag(arguments, at, options); !taken.ok()) {
                 return taken.error();
             }

@@ -42,6 +42,15 @@ TEST_CASE("run takes an agent with a prompt and flags around it") {
     CHECK(parse_run_options({"codex", ""}).value().prompt == "");
 }
 
+TEST_CASE("a prompt may be a list with dashes") {
+    const auto options = parse_run_options({"codex", "- mend the parser\n- test it", "--raw"});
+    REQUIRE(options.ok());
+    CHECK(options.value().prompt == "- mend the parser\n- test it");
+    CHECK(options.value().raw);
+    CHECK(parse_run_options({"--name=two words", "codex"}).value().name == "two words");
+    CHECK_FALSE(parse_run_options({"codex", "--fast"}).ok());
+}
+
 TEST_CASE("run refuses what contradicts itself and names it") {
     const auto refusal = [](const Words& words) {
         return parse_run_options(words).error().context;
