@@ -19,6 +19,8 @@ namespace relay::delivery {
 
 namespace {
 
+using layout::Errc;
+using layout::Error;
 using layout::Result;
 using nlohmann::json;
 using std::chrono::milliseconds;
@@ -36,6 +38,7 @@ constexpr milliseconds pause_last{100};  // while finish() waits
 constexpr milliseconds spill_after{1'000};
 constexpr int failed_starts_max = 3;
 constexpr milliseconds pour_patience{3'000};
+constexpr const char* silence = "it does not answer";
 
 std::string string_in(const json& answer, const char* key) {
     const auto found = answer.find(key);
@@ -68,9 +71,17 @@ Courier::Courier(
       was_sent_(origin == Origin::left_behind) {
 }
 
-Courier::~Courier() {
+void Courier::stop() {
     stop_ = true;
     outbox_.wake();
+    const std::scoped_lock lock(mutex_);
+    if (asked_ >= 0) {
+        ::shutdown(asked_, SHUT_RDWR);
+    }
+}
+
+Courier::~Courier() {
+    stop();
     if (thread_.joinable()) {
         thread_.join();
     }
@@ -101,10 +112,13 @@ bool Courier::finish(milliseconds patience, milliseconds most) {
         }
         acknowledged = now;
     }
-    stop_ = true;
-    outbox_.wake();
+    stop();
     thread_.join();
-    return outbox_.is_empty();
+    const bool all = outbox_.is_empty();
+    if (!all && trouble_.empty()) {
+        trouble_ = silence;
+    }
+    return all;
 }
 
 bool Courier::deliver(milliseconds patience, milliseconds most) {
@@ -209,7 +223,20 @@ bool Courier::connect() {
 Result<std::string> Courier::ask(const std::string& type, const std::string& more) {
     const std::string line =
         R"({"type":")" + type + R"(","id":0,"session":")" + outbox_.session() + "\"" + more + "}";
-    return client_->ask(line, "0", answer_timeout);
+    const auto now = steady_clock::now();
+    const Time until =
+        deadline_ ? std::min(*deadline_, now + answer_timeout) : now + answer_timeout;
+    {
+        const std::scoped_lock lock(mutex_);
+        asked_ = client_->descriptor();
+    }
+    Result<std::string> answer = Error{Errc::busy, 0, silence};
+    if (!stop_) {
+        answer = client_->ask(line, "0", std::chrono::ceil<milliseconds>(until - now));
+    }
+    const std::scoped_lock lock(mutex_);
+    asked_ = -1;
+    return stop_ && !answer.ok() ? Error{Errc::busy, 0, silence} : answer;
 }
 
 // After a connection was made: where does the daemon stand? False when that cannot be told now.

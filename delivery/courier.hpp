@@ -81,6 +81,7 @@ private:
     void back_off();
     void give_up(const std::string& why);
     void note_cut(const std::string& reason);
+    void stop();
     [[nodiscard]] layout::Result<std::string> ask(const std::string& type, const std::string& more);
 
     Outbox& outbox_;
@@ -93,6 +94,7 @@ private:
     std::mutex mutex_;
     std::condition_variable end_;
     bool ended_ = false;  // the thread has nothing left to do, or was stopped; under mutex_
+    int asked_ = -1;      // descriptor of an ask() on its way, which stop() ends; under mutex_
     std::atomic<bool> last_event_is_in_{false};
     std::optional<Client> client_;
     std::string outgoing_;
