@@ -253,8 +253,12 @@ bool Courier::synchronise() {
     }
     json attached = parsed(answer.value());
     if (string_in(attached, "code") == "ended") {
-        // Perhaps because our own last event has ended it, and only the answer was lost.
-        const Result<std::string> found = ask("session.get", "");
+        // Perhaps because our own last event has ended it, and only the answer was lost. It may be on its way to
+        // the files still, which are what the daemon answers from.
+        Result<std::string> found = ask("flush", "");
+        if (found.ok()) {
+            found = ask("session.get", "");
+        }
         const json got = parsed(found.ok() ? found.value() : "");
         const auto meta = got.find("meta");
         if (meta == got.end() || !meta->is_object()) {

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <thread>
 
 using relay::delivery::Courier;
 using relay::delivery::Outbox;
@@ -21,9 +22,10 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr milliseconds patience{50};
+constexpr milliseconds ample{10'000};
 constexpr milliseconds far_less_than_an_answer_may_take{10'000};
 
-// A daemon that hangs: its kernel takes connections and nobody reads.
+// Its kernel takes connections, and nobody reads.
 class HangingDaemon {
 public:
     HangingDaemon() : fd_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -38,6 +40,7 @@ public:
     HangingDaemon& operator=(const HangingDaemon&) = delete;
     ~HangingDaemon() { ::close(fd_); }
 
+    [[nodiscard]] int descriptor() const { return fd_; }
     [[nodiscard]] std::string path() const { return directory_.path() + "/s"; }
     [[nodiscard]] std::string spool() const { return directory_.path() + "/spool"; }
 
@@ -65,4 +68,49 @@ TEST_CASE("a daemon that hangs is waited for as long as the caller's patience la
     CHECK_FALSE(courier.deliver(patience, patience));
     CHECK(courier.reached());
     CHECK(steady_clock::now() - began < far_less_than_an_answer_may_take);
+}
+
+TEST_CASE("a session that its own last event has ended is not opened again") {
+    const HangingDaemon listener;
+    bool reopened = false;
+    // Has recorded everything, and brings it to the files at a flush.
+    std::thread daemon([&listener, &reopened] {
+        const int fd = ::accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
+        const std::string ack = R"({"type":"ack","id":0)";
+        bool flushed = false;
+        std::string line;
+        for (char byte = 0; ::recv(fd, &byte, 1, 0) == 1;) {
+            line += byte;
+            if (byte != '\n') {
+                continue;
+            }
+            const auto is = [&line](const char* words) {
+                return line.find(words) != std::string::npos;
+            };
+            std::string answer =
+                R"({"type":"error","id":0,"code":"ended","message":"it has ended"})";
+            if (is("\"flush\"")) {
+                flushed = true;
+                answer = ack + "}";
+            } else if (is("\"session.get\"")) {
+                answer = ack + R"(,"meta":{"capture":{"last_seq":)" + (flushed ? "2" : "0") + "}}}";
+            } else if (is("\"reopen\"")) {
+                reopened = true;
+                answer = ack + R"(,"last_seq":2,"turn":null})";
+            }
+            answer += '\n';
+            CHECK(::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL) > 0);
+            line.clear();
+        }
+        ::close(fd);
+    });
+    {
+        Outbox outbox("01M7J690Z2TM97TN46F1TWFTA9", listener.spool());
+        outbox.event(R"({"type":"session.start","agent":"a","cwd":"/"})");
+        outbox.event(R"({"type":"session.end"})");
+        Courier courier(outbox, listener.path(), 1, Courier::Origin::left_behind);
+        CHECK(courier.deliver(ample, ample));
+    }
+    daemon.join();
+    CHECK_FALSE(reopened);
 }
