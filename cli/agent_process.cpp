@@ -72,11 +72,18 @@ Result<Terminal> make_terminal(int like, bool processes_output) {
     return terminal;
 }
 
+// One that the caller has closed is ours alone since main() began.
+bool is_open(int number) {
+    const int flags = ::fcntl(number, F_GETFD);
+    return flags >= 0 && (flags & FD_CLOEXEC) == 0;
+}
+
 bool lead_to_the_same_place(int one, int other) {
     struct stat first {};
     struct stat second {};
-    return ::fstat(one, &first) == 0 && ::fstat(other, &second) == 0
-           && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+    return is_open(one) && is_open(other) && ::fstat(one, &first) == 0
+           && ::fstat(other, &second) == 0 && first.st_dev == second.st_dev
+           && first.st_ino == second.st_ino;
 }
 
 Result<Descriptor> text_file(const std::string& text) {
@@ -224,7 +231,7 @@ Result<AgentProcess> AgentProcess::start(const AgentLaunch& launch, const Signal
         if (error_is_terminal) {
             plan.give(STDERR_FILENO, STDOUT_FILENO);
         }
-    } else if (::fcntl(STDOUT_FILENO, F_GETFD) >= 0) {
+    } else if (is_open(STDOUT_FILENO)) {
         Result<Pipe> pipe = make_pipe();
         if (!pipe.ok()) {
             return pipe.error();
@@ -245,7 +252,7 @@ Result<AgentProcess> AgentProcess::start(const AgentLaunch& launch, const Signal
         agent.error_ = std::move(terminal.value().master);
         agent.error_slave_ =
             Descriptor(::open(terminal.value().path.c_str(), O_RDWR | O_NOCTTY | O_CLOEXEC));
-    } else if (!error_is_terminal && ::fcntl(STDERR_FILENO, F_GETFD) >= 0) {
+    } else if (!error_is_terminal && is_open(STDERR_FILENO)) {
         Result<Pipe> pipe = make_pipe();
         if (!pipe.ok()) {
             return pipe.error();

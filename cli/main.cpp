@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command_line.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -9,7 +10,22 @@
 #include <iostream>
 #include <span>
 
+namespace {
+
+// A file that we open must not become what the caller has closed. Whoever we start finds it closed, as it would
+// without us.
+void take_closed_descriptors() {
+    int fd = -1;
+    do {
+        fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    ::close(fd);
+}
+
+}  // namespace
+
 int main(int count, char** arguments) {
+    take_closed_descriptors();
     try {
         if (::isatty(STDOUT_FILENO) != 1) {
             // As much as a pipe takes at once: a list of ten thousand sessions is 12 MB of JSON.

@@ -118,6 +118,19 @@ TEST_CASE("output that a full disk refuses is told of and recorded") {
     CHECK(home.session().meta()["exit_code"] == 0);
 }
 
+TEST_CASE("an agent finds closed what its caller has closed") {
+    const RelayHome home;
+    for (const std::string closed : {">&-", "2>&-", "<&-", ">&- 2>&-", ">&- 2>/dev/null"}) {
+        CAPTURE(closed);
+        const std::string ask = "bash -c 'echo out; echo err >&2; cat < /dev/fd/0' " + closed;
+        const ProgramEnd bare = home.shell(ask);
+        const ProgramEnd end = home.shell("agent-relay run --no-diff -- " + ask);
+        CHECK(end.out == bare.out);
+        CHECK(end.err == bare.err);
+        CHECK(end.status == bare.status);
+    }
+}
+
 TEST_CASE("an agent that closes its output early is waited for") {
     const RelayHome home;
     // The reader sees the end at once, and not when the agent ends.
