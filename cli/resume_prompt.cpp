@@ -4,11 +4,15 @@
 #include "cli/handoff_packet.hpp"
 #include "cli/session_choice.hpp"
 #include "layout/git_work_tree.hpp"
+#include "layout/session_paths.hpp"
 #include "layout/session_reader.hpp"
+#include "layout/turn_input.hpp"
 #include "layout/ulid.hpp"
 #include "layout/utf8.hpp"
 
 #include <nlohmann/json.hpp>
+
+#include <fcntl.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -25,6 +29,7 @@ using nlohmann::json;
 
 constexpr std::int64_t packet_bytes_max = 16 << 20;
 constexpr std::size_t files_max = 200;
+constexpr std::size_t prompt_bytes_max = 2048;
 
 std::string text_in(const json& object, const char* key) {
     const auto found = object.is_object() ? object.find(key) : object.end();
@@ -163,6 +168,18 @@ void complete_from_parent(json& packet, const std::string& session_directory) {
     packet.erase("checkpoint_reason");  // it was only recorded
 }
 
+// What the last turn was asked, if not the objective. Empty when it cannot be read.
+std::string last_prompt(const json& packet, const std::string& session_directory) {
+    const std::int64_t turn = turn_in(packet);
+    const std::string record = text_in(packet, "record");
+    Result<layout::TurnInput> file = layout::TurnInput::open(
+        AT_FDCWD, (record.empty() ? session_directory : record) + "/" + layout::prompt_file(turn));
+    std::string text(turn > 1 ? prompt_bytes_max : 0, '\0');
+    const Result<std::size_t> got = file.ok() ? file.value().read(text.data(), text.size()) : 0;
+    text.resize(got.ok() ? got.value() : 0);
+    return std::string(layout::utf8_prefix(text, text.size()));
+}
+
 // As `working_tree`; null when there is no longer one.
 json tree_now(const std::string& root) {
     const std::optional<layout::GitWorkTree> found =
@@ -200,6 +217,9 @@ ResumableSession resumable(
     if (const std::string objective = first_objective(packet, session_directory);
         !objective.empty()) {
         packet["objective"] = objective;
+    }
+    if (const std::string asked = last_prompt(packet, session_directory); !asked.empty()) {
+        packet["last_turn"]["prompt"] = asked;
     }
     packet["tree_now"] = tree_now(text_in(member(packet, "working_tree"), "root"));
     session.prompt = render_resume_prompt(packet, session_directory, request);
@@ -252,13 +272,15 @@ std::string render_resume_prompt(
     if (last.is_object()) {
         add(prompt, "Where it stopped", [&] {
             const json number = member(last, "turn");
+            const std::string asked = text_in(last, "prompt");
             const std::string tail = text_in(last, "output_tail");
             return "Turn " + (number.is_number_integer() ? number.dump() : "?") + " is "
                    + one_line(text_in(last, "status"))
                    + (reason.empty() ? ""
                                      : "; the session stopped for the reason \"" + reason + "\"")
-                   + (tail.empty() ? ". It printed nothing.\n"
-                                   : ". Its last output:\n\n" + as_quotation(tail));
+                   + (asked.empty() ? ". " : ". It was asked:\n\n" + as_quotation(asked) + "\n")
+                   + (tail.empty() ? "It printed nothing.\n"
+                                   : "Its last output:\n\n" + as_quotation(tail));
         }());
     }
     add(prompt,

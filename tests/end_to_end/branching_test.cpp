@@ -111,7 +111,7 @@ TEST_CASE("a fork begins with what was known when its turn ended") {
     CHECK(says(prompt, "\n> tests: turn-two\n"));
     CHECK(says(prompt, "\n> - decided in turn-one\n"));
     CHECK(says(prompt, "\n> - decided in turn-two\n"));
-    CHECK(says(prompt, "Turn 2 is completed. Its last output:"));
+    CHECK(says(prompt, "Turn 2 is completed. It was asked:\n\n> turn-two\n\nIts last output:\n"));
     CHECK(says(prompt, "\nanother way\n"));
     CHECK(says(prompt, source.path + "/turns/"));
     CHECK_FALSE(says(prompt, "turn-three"));
@@ -147,7 +147,8 @@ TEST_CASE("a clone is recorded without an agent and can be gone on with") {
     CHECK(resumed.status == 0);
     CHECK(says(resumed.out, "\n> said turn-three\n"));
     CHECK(says(resumed.out, "\n> turn-one\n"));
-    CHECK(says(resumed.out, "\nTurn 3 is completed. Its last output:\n"));
+    CHECK(says(
+        resumed.out, "\nTurn 3 is completed. It was asked:\n\n> turn-three\n\nIts last output:\n"));
     CHECK(says(resumed.out, source.path + "/turns/"));
     CHECK(bench.home.sessions().back().meta()["parent"]["session"] == clone.id);
     // With an agent it runs at once.
