@@ -4,6 +4,7 @@
 #include "cli/daemon_starter.hpp"
 #include "cli/file_events.hpp"
 #include "cli/handoff_request.hpp"
+#include "cli/run_command.hpp"
 #include "cli/session_choice.hpp"
 #include "cli/terminal_text.hpp"
 #include "layout/input_file.hpp"
@@ -13,6 +14,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -67,6 +69,9 @@ using std::chrono::steady_clock;
 constexpr milliseconds connect_timeout{5'000};
 constexpr milliseconds answer_timeout{60'000};
 constexpr milliseconds end_timeout{15'000};  // of an agent that was asked to end
+// A session that run has just begun may reach the files after its agent's first words.
+constexpr milliseconds begin_timeout{5'000};
+constexpr int begin_pause_ms = 20;
 
 struct HandoffOptions {
     std::string session;
@@ -260,6 +265,12 @@ void tell(
         << harmless(next) << '\n';
 }
 
+// Nobody is stopped for an agent that cannot begin.
+layout::Status check_next(const HandoffOptions& options, const Surroundings& surroundings) {
+    return options.to.empty() || !options.launch ? layout::Status(layout::Done{})
+                                                 : check_agent(options.to, surroundings);
+}
+
 ExitCode hand_over(
     const Found& found,
     const HandoffOptions& options,
@@ -328,10 +339,18 @@ ExitCode handoff_command(const CommandLine& line, const Surroundings& surroundin
         return complain_usage(surroundings, "handoff", options.error().context);
     }
     std::string wanted = options.value().session;
-    if (wanted.empty()) {
-        wanted = surroundings.environment("AGENT_RELAY_SESSION").value_or("");
+    const std::string around = surroundings.environment("AGENT_RELAY_SESSION").value_or("");
+    const bool below_run = wanted.empty() && !around.empty();
+    if (below_run) {
+        wanted = around;
     }
-    const Result<Found> found = find_session(wanted, surroundings);
+    Result<Found> found = find_session(wanted, surroundings);
+    const steady_clock::time_point deadline = steady_clock::now() + begin_timeout;
+    while (below_run && !found.ok() && found.error().code == Errc::not_found
+           && steady_clock::now() < deadline) {
+        ::poll(nullptr, 0, begin_pause_ms);
+        found = find_session(wanted, surroundings);
+    }
     if (!found.ok() && wanted.empty() && found.error().code == Errc::not_found) {
         return complain(
             surroundings,
@@ -345,6 +364,12 @@ ExitCode handoff_command(const CommandLine& line, const Surroundings& surroundin
     const std::string id = found.value().meta.id.text();
     switch (found.value().meta.status) {
     case layout::SessionStatus::active:
+        if (const layout::Status ready = check_next(options.value(), surroundings); !ready.ok()) {
+            return complain(
+                surroundings,
+                ExitCode::failed,
+                ready.error().context + "; session " + id + " goes on as it was");
+        }
         return hand_over(found.value(), options.value(), line, surroundings);
     case layout::SessionStatus::checkpointed:
         tell(found.value(), options.value(), /*written=*/true, line, surroundings);

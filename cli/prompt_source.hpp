@@ -42,6 +42,10 @@ public:
     }
     // True when nothing follows front(), as far as one can know.
     [[nodiscard]] bool is_last() const { return left_ <= 1 || (known_.size() == 1 && !reads_on_); }
+    // The one behind front(); none when one had to wait to know.
+    [[nodiscard]] std::optional<std::string> known_next() const {
+        return known_.size() > 1 ? known_[1].text : std::nullopt;
+    }
     // Goes on to the next one, and waits for it if need be; with every letter asks whether it should still.
     using KeepsWaiting = std::function<bool(const SignalMail::Letter& letter)>;
     // False when it should not. Errc::io, Errc::invalid: nothing more can be read.

@@ -154,6 +154,14 @@ Result<RunConfig> load_run_config(
     return make_run_config(local.value().settings, local.value().repository_root);
 }
 
+std::string path_of(const Surroundings& surroundings) {
+    return surroundings.environment("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
+}
+
+std::string not_there(const Error& error, const std::string& agent) {
+    return error.context + "; install " + agent + " or name its binary in [agents." + agent + "]";
+}
+
 // With --no-session: nobody listens.
 class Nowhere final : public EventSink {
 public:
@@ -174,9 +182,7 @@ public:
 
 private:
     [[nodiscard]] layout::Status prepare();
-    [[nodiscard]] std::string path() const {
-        return surroundings_.environment("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
-    }
+    [[nodiscard]] std::string path() const { return path_of(surroundings_); }
     [[nodiscard]] Result<AgentLaunch> launch(const std::optional<std::string>& prompt) const;
     [[nodiscard]] Result<AgentEnd> turn(const std::optional<std::string>& prompt, bool is_last);
     [[nodiscard]] bool is_handed_over();
@@ -322,11 +328,8 @@ ExitCode Run::complain_start(const Error& error) const {
     return complain(
         surroundings_,
         absent ? not_installed : cannot_run,
-        error.context
-            + (absent && assignment_.entry != nullptr
-                   ? "; install " + assignment_.agent + " or name its binary in [agents."
-                         + assignment_.agent + "]"
-                   : ""));
+        absent && assignment_.entry != nullptr ? not_there(error, assignment_.agent)
+                                               : error.context);
 }
 
 ExitCode Run::finish(const AgentEnd& last) {
@@ -382,7 +385,11 @@ ExitCode Run::execute() {
         }
         first = false;
         last = end.value();
-        if (is_handed_over() || last.interrupted || last.exit_status() != 0) {
+        const bool done = !last.interrupted && last.exit_status() == 0;
+        if (is_handed_over() && done) {
+            next_task_ = assignment_.prompts.known_next();
+        }
+        if (stop_reason_ || !done) {
             break;
         }
         const Result<bool> goes_on =
@@ -440,6 +447,28 @@ ExitCode run_agent(
                 + "\", which this version does not know; \"plain\" is");
     }
     return Run(line, options, assignment.value(), surroundings).execute();
+}
+
+layout::Status check_agent(const std::string& name, const Surroundings& surroundings) {
+    RunOptions options;
+    options.agent = name;
+    const Result<std::string> here = current_directory();
+    const Result<RunConfig> config =
+        load_run_config(options, here.ok() ? here.value() : "", surroundings);
+    if (!config.ok()) {
+        return config.error();
+    }
+    const Result<RunAssignment> assignment =
+        assign_run(options, config.value(), ResumableSession{});
+    if (!assignment.ok()) {
+        return assignment.error();
+    }
+    const AgentEntry& entry = *assignment.value().entry;
+    const Result<std::string> program = find_program(entry.binary, path_of(surroundings));
+    if (!program.ok()) {
+        return Error{program.error().code, 0, not_there(program.error(), entry.name)};
+    }
+    return layout::Done{};
 }
 
 ExitCode run_agent_command(const CommandLine& line, const Surroundings& surroundings) {

@@ -4,8 +4,10 @@
 #include "cli/command_line.hpp"
 #include "cli/resume_prompt.hpp"
 #include "cli/run_options.hpp"
+#include "layout/result.hpp"
 
 #include <optional>
+#include <string>
 
 namespace relay::cli {
 
@@ -16,5 +18,8 @@ namespace relay::cli {
     std::optional<ResumableSession> earlier,
     const CommandLine& line,
     const Surroundings& surroundings);
+
+// Whether run could start the agent of this name here: a sentence when not.
+[[nodiscard]] layout::Status check_agent(const std::string& name, const Surroundings& surroundings);
 
 }  // namespace relay::cli

@@ -111,6 +111,16 @@ TEST_CASE("handing over tells what cannot be") {
     CHECK(home.shell("agent-relay run --resume codex").status == 3);
     CHECK(home.shell("agent-relay resume").status == 2);
     CHECK(home.shell("agent-relay handoff --frobnicate").status == 2);
+    // Nobody is stopped for an agent that cannot begin.
+    end = home.shell(
+        "mkdir -p \"$AGENT_RELAY_HOME/config\"; printf '[agents.away]\\nbinary = \"no-such\"\\n' > "
+        "\"$AGENT_RELAY_HOME/config/config.toml\"; agent-relay run -- "
+        + patient_agent + " > out & run=$!; " + await_ready
+        + "agent-relay handoff --now --to nobody; echo $?; agent-relay handoff --now --to away; "
+          "echo $?; touch finish; wait $run; echo $?");
+    CHECK(end.out == "1\n1\n0\n");
+    CHECK(says(end.err, "no agent \"nobody\""));
+    CHECK(says(end.err, "no program \"no-such\" in PATH; install away or name its binary"));
     // A client that is no run.
     REQUIRE(
         home.shell("S=$(agent-relay emit session.start agent=x --pid $PPID | jq -r .session); "

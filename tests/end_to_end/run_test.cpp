@@ -291,6 +291,20 @@ TEST_CASE("a run that stops before its last prompt leaves a checkpoint that says
     CHECK(home.sessions()[1].meta()["status"] == "completed");
 }
 
+TEST_CASE("a run that is handed over between its prompts says what it was asked and what is next") {
+    const RelayHome home;
+    configure(
+        home,
+        "[agents.e]\nbinary = \"sh\"\n"
+        "extra_args = [\"-c\", \"[ $0 != 2 ] || agent-relay handoff\"]\n");
+    CHECK(home.shell("seq 3 > p; agent-relay run e --prompts-file p").status == 2);
+    CHECK(home.session().json("resume.json")["next_task"] == "3");
+    const ProgramEnd end = home.shell("agent-relay run --resume -- cat");
+    CHECK(says(end.out, "\n## What to do next\n\n> 3\n"));
+    CHECK(says(end.out, "Turn 2 is completed; "));
+    CHECK(says(end.out, "It was asked:\n\n> 2\n"));
+}
+
 TEST_CASE("an agent without a prompt is started without one") {
     const RelayHome home;
     configure(
