@@ -215,6 +215,8 @@ struct GitChanges::Pictures {
         const timespec* until,
         steady_clock::time_point deadline,
         LargeFiles& large) const;
+    [[nodiscard]] bool
+    settle_conflicts(const std::string& index, steady_clock::time_point deadline) const;
     [[nodiscard]] bool is_untouched(const std::vector<std::string>& paths) const;
     [[nodiscard]] std::string take(
         const std::string& index,
@@ -327,6 +329,28 @@ bool GitChanges::Pictures::is_untouched(const std::vector<std::string>& paths) c
     });
 }
 
+// A merge that is not done leaves files in an index that no tree can be made of. Ours stand for them, or what there is.
+bool GitChanges::Pictures::settle_conflicts(
+    const std::string& index, steady_clock::time_point deadline) const {
+    const Result<std::string> answer = ask(index, {"ls-files", "-u", "-z"}, deadline);
+    std::map<std::string, std::pair<char, std::string>> sides;  // path -> stage, mode and id
+    for (const std::string& entry : parts_of(answer.ok() ? answer.value() : "", '\0')) {
+        const std::size_t tab = entry.find('\t');
+        if (tab == std::string::npos || tab < 2) {
+            return false;
+        }
+        auto& side = sides[entry.substr(tab + 1)];
+        if (side.first != '2') {
+            side = {entry[tab - 1], entry.substr(0, tab - 1)};
+        }
+    }
+    std::string list;
+    for (const auto& [path, side] : sides) {
+        list.append(side.second).append("0\t").append(path).push_back('\0');
+    }
+    return !list.empty() && ask(index, {"update-index", "-z", "--index-info"}, deadline, list).ok();
+}
+
 // The id of the tree that `index` has with `paths` as they are now; empty when git failed.
 std::string GitChanges::Pictures::take(
     const std::string& index,
@@ -341,7 +365,10 @@ std::string GitChanges::Pictures::take(
                 .ok()) {
         return "";
     }
-    const Result<std::string> tree = ask(index, {"write-tree"}, deadline);
+    Result<std::string> tree = ask(index, {"write-tree"}, deadline);
+    if (!tree.ok() && settle_conflicts(index, deadline)) {
+        tree = ask(index, {"write-tree"}, deadline);
+    }
     return tree.ok() ? tree.value().substr(0, tree.value().find('\n')) : "";
 }
 

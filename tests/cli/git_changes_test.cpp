@@ -241,6 +241,26 @@ TEST_CASE("a turn tells whether something is left to commit") {
     CHECK(text_of(repository.file(".git/index")) == index);
 }
 
+TEST_CASE("a turn that settles a merge in its first moment has changes") {
+    const Repository repository;
+    repository.shell(
+        "git checkout -q -b side && echo side > tracked.txt && git rm -q old.txt && "
+        "git commit -q -a -m side && git checkout -q main && echo main > tracked.txt && "
+        "echo older > old.txt && git commit -q -a -m main && ! git merge -q side");
+    auto changes = GitChanges::watch(repository.directory.path(), path);
+    REQUIRE(changes);
+    const json first =
+        repository.facts(*changes, "echo settled > tracked.txt && rm old.txt && echo 1 > new.txt");
+    CHECK(
+        files_of(first)
+        == Files{{"new.txt", "added"}, {"old.txt", "deleted"}, {"tracked.txt", "modified"}});
+    CHECK(std::string(first.at("diff")).find("-main\n+settled\n") != std::string::npos);
+    CHECK(first.at("dirty") == true);
+    const json second = repository.facts(*changes, "git add -A && git commit -q -m merged");
+    CHECK(files_of(second).empty());
+    CHECK(second.at("dirty") == false);
+}
+
 TEST_CASE("a repository without a commit has changes too") {
     const TemporaryDirectory directory;
     REQUIRE(run_shell("cd " + directory.path() + " && git init -q .").status == 0);

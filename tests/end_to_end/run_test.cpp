@@ -415,7 +415,7 @@ TEST_CASE("a packet tells whether something was left to commit when a run was ki
         "printf '[agents.mine]\\nbinary = \"agent\"\\n' > "
         "\"$AGENT_RELAY_HOME/config/config.toml\"; "
         "printf 'first\\nsecond\\n' > ../steps; "
-        "agent-relay run mine --prompts-file ../steps; "
+        "TMPDIR=$PWD/.. agent-relay run mine --prompts-file ../steps; "
         "while [ ! -e \"$AGENT_RELAY_HOME\"/state/latest/resume.json ]; do sleep 0.01; done; "
         "agent-relay run --resume -- cat");
     CHECK(end.status == 0);
