@@ -94,12 +94,18 @@ std::vector<AgentEntry> built_in_agents() {
 }
 
 const AgentEntry* find_agent(const std::vector<AgentEntry>& agents, std::string_view name) {
-    const auto found = std::find_if(agents.begin(), agents.end(), [name](const AgentEntry& agent) {
-        return agent.name == name
-               || std::find(agent.aliases.begin(), agent.aliases.end(), name)
-                      != agent.aliases.end();
+    const auto named = std::find_if(agents.begin(), agents.end(), [name](const AgentEntry& agent) {
+        return agent.name == name;
     });
-    return found == agents.end() ? nullptr : &*found;
+    if (named != agents.end()) {
+        return &*named;
+    }
+    const auto found =
+        std::find_if(agents.rbegin(), agents.rend(), [name](const AgentEntry& agent) {
+            return std::find(agent.aliases.begin(), agent.aliases.end(), name)
+                   != agent.aliases.end();
+        });
+    return found == agents.rend() ? nullptr : &*found;
 }
 
 Result<RunConfig> make_run_config(const Settings& settings, const std::string& repository_root) {

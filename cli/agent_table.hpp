@@ -42,7 +42,8 @@ make_run_config(const layout::Settings& settings, const std::string& repository_
 
 [[nodiscard]] std::vector<AgentEntry> built_in_agents();
 
-// By name or alias; null when there is none.
+// By name, else by alias; of several with one alias the last, so that the user's go before built-in ones. Null when
+// there is none.
 [[nodiscard]] const AgentEntry*
 find_agent(const std::vector<AgentEntry>& agents, std::string_view name);
 

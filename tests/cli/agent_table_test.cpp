@@ -53,6 +53,17 @@ struct Files {
 
 }  // namespace
 
+TEST_CASE("an agent of the user's goes before a built-in one of the same letter") {
+    const Files files;
+    files.user(
+        "[agents.c]\nbinary = \"mine\"\n[agents.other]\nbinary = \"o\"\naliases = [\"x\"]\n");
+    const Result<RunConfig> config = files.load();
+    REQUIRE(config.ok());
+    CHECK(find_agent(config.value().agents, "c")->name == "c");
+    CHECK(find_agent(config.value().agents, "x")->name == "other");
+    CHECK(find_agent(config.value().agents, "claude")->name == "claude-code");
+}
+
 TEST_CASE("the built-in agents are found by name and by letter") {
     const std::vector<AgentEntry> agents = built_in_agents();
     for (const auto& [letter, name] : std::map<std::string, std::string>{
