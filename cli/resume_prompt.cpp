@@ -71,8 +71,10 @@ std::string items(const json& list) {
         if (const std::string why = text_in(item, "why"); !why.empty()) {
             line += " (why: " + one_line(why) + ")";
         }
-        if (!line.empty()) {
-            text += as_quotation("- " + line);
+        // An agent that declares all of its state says the same in every turn.
+        const std::string quoted = as_quotation("- " + line);
+        if (!line.empty() && ("\n" + text).find("\n" + quoted) == std::string::npos) {
+            text += quoted;
         }
     }
     return text;

@@ -21,7 +21,8 @@ bool says(const std::string& text, const std::string& words) {
 TEST_CASE("a handoff packet becomes a prompt with all that the next agent needs") {
     const json packet = json::parse(R"({
         "objective":"make it fast\nand small","checkpoint_reason":"rate_limit","next_task":"measure again",
-        "decisions":[{"id":"d1","summary":"use sqlite","why":"it is there"}],
+        "decisions":[{"id":"d1","summary":"use sqlite","why":"it is there"},
+                     {"id":"d2","summary":"use sqlite","why":"it is there","turn":2}],
         "blockers":[{"id":"b1","summary":"no network"}],
         "touched_files":[{"path":"a.c","status":"modified"}],
         "validation_state":{"tests":{"value":"pass"},"lint":{"value":3}},
@@ -32,7 +33,7 @@ TEST_CASE("a handoff packet becomes a prompt with all that the next agent needs"
     for (const std::string line :
          {"\n> make it fast\n> and small\n",
           "\n> measure again\n",
-          "\n> - use sqlite (why: it is there)\n",
+          "\n\n> - use sqlite (why: it is there)\n\n",
           "\n> - no network\n",
           "\n> modified a.c\n",
           "\n> tests: pass\n",
