@@ -52,22 +52,27 @@ bool is_item(const json& value) {
            || (value.is_object() && value.contains("summary") && value["summary"].is_string());
 }
 
+// A list, or its one item; of a long one the end, which is newest.
+json newest(const json& value) {
+    json items = value.is_array() ? value : json::array({value});
+    if (items.size() > items_max) {
+        items.erase(items.begin(), items.end() - static_cast<std::ptrdiff_t>(items_max));
+    }
+    return items;
+}
+
 void add_items(std::vector<std::string>& notes, std::string_view kind, const json& value) {
-    const json items = value.is_array() ? value : json::array({value});
-    std::size_t count = 0;
-    for (const json& item : items) {
-        if (is_item(item) && ++count <= items_max) {
+    for (const json& item : newest(value)) {
+        if (is_item(item)) {
             add_note(notes, kind, item);
         }
     }
 }
 
 void add_files(std::vector<std::string>& notes, const json& value) {
-    const json items = value.is_array() ? value : json::array({value});
-    std::size_t count = 0;
-    for (const json& item : items) {
+    for (const json& item : newest(value)) {
         const bool named = item.is_object() && item.contains("path") && item["path"].is_string();
-        if ((item.is_string() || named) && ++count <= items_max) {
+        if (item.is_string() || named) {
             add_note(notes, "file", item);
         }
     }

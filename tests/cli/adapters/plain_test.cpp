@@ -86,6 +86,16 @@ TEST_CASE("lines that declare something become notes and stay in the output") {
     CHECK(whole.events[5] == note("blocker", R"("no network")"));
 }
 
+TEST_CASE("of a list too long to be kept the end is what counts") {
+    std::string list = "\"first\"";
+    for (int more = 0; more < 100; ++more) {
+        list += ",\"another\"";
+    }
+    const auto notes = declared_notes("RELAY_STATUS: {\"decisions\":[" + list + ",\"last\"]}");
+    CHECK(notes.size() == 65);
+    CHECK(notes.back() == note("decision", "\"last\""));
+}
+
 TEST_CASE("a declaration that is none is only text") {
     CHECK(declared_notes("RELAY_STATE: nonsense").empty());
     CHECK(declared_notes("RELAY_STATE: [1]").empty());
