@@ -78,15 +78,15 @@ void check_troubles(const json& status, std::vector<CheckupFinding>& findings) {
     }
 }
 
+bool is_something_else(const std::string& socket) {
+    struct stat status {};
+    return ::lstat(socket.c_str(), &status) == 0 && !S_ISSOCK(status.st_mode);
+}
+
 void check_socket(const std::string& socket, std::vector<CheckupFinding>& findings) {
     struct stat status {};
     if (::lstat(socket.c_str(), &status) != 0) {
         return;  // the daemon's finding says it
-    }
-    const std::string remove = "rm " + as_typed({socket}) + " && agent-relay daemon start";
-    if (!S_ISSOCK(status.st_mode)) {
-        findings.push_back({"socket", socket + " is no socket", remove});
-        return;
     }
     const std::size_t before = findings.size();
     check_permissions("socket", socket, findings);
@@ -104,6 +104,13 @@ void check_socket(const std::string& socket, std::vector<CheckupFinding>& findin
 
 DaemonCheckup check_daemon(const CheckupPlaces& places, std::string_view version) {
     DaemonCheckup checkup;
+    if (is_something_else(places.socket)) {
+        checkup.findings.push_back(
+            {"socket",
+             places.socket + " is no socket, so no daemon can listen there",
+             "rm " + as_typed({places.socket}) + " && agent-relay daemon start"});
+        return checkup;
+    }
     Result<Client> client = Client::connect(places.socket, answer_timeout);
     Result<std::string> answer =
         client.ok() ? client.value().ask(R"({"type":"status","id":1})", "1", answer_timeout)

@@ -99,14 +99,22 @@ SessionScan scan_sessions(const ScanRequest& request) {
     return scan;
 }
 
+std::string reason_of(const SkippedSession& skipped) {
+    const std::string inside = skipped.directory + "/";
+    const std::string& why = skipped.why.context;
+    return why.starts_with(inside) ? why.substr(inside.size()) : why;
+}
+
 void name_skipped(std::span<const SkippedSession> skipped, const Surroundings& surroundings) {
     for (const SkippedSession& session :
          skipped.first(std::min(skipped.size(), skipped_named_max))) {
         static_cast<void>(complain(
             surroundings,
             ExitCode::ok,
-            "skipped \"" + session.directory + "\": " + session.why.context
-                + "; see agent-relay verify \"" + session.directory + "\""));
+            "skipped \"" + session.directory + "\": " + reason_of(session)
+                + (session.why.code == Errc::corrupt
+                       ? "; see agent-relay verify \"" + session.directory + "\""
+                       : "")));  // of others verify has no more to say
     }
     if (skipped.size() > skipped_named_max) {
         static_cast<void>(complain(

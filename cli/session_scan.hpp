@@ -34,6 +34,9 @@ struct SkippedSession {
     layout::Error why;
 };
 
+// Why, without the directory that was named already: "meta.json: is no JSON".
+[[nodiscard]] std::string reason_of(const SkippedSession& skipped);
+
 struct SessionScan {
     std::vector<ScannedSession> sessions;  // newest first
     std::vector<SkippedSession> skipped;   // damaged, of a newer format, or not to be read

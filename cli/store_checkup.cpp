@@ -14,8 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <iterator>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,12 +40,21 @@ bool is_directory(const std::string& path) {
     return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+// What is left of a session goes to the trash once a person has seen it and agreed.
+std::string mend_of(const SkippedSession& skipped) {
+    const std::string directory = as_typed({skipped.directory});
+    return skipped.why.code == layout::Errc::invalid
+               ? "agent-relay --version  # a newer one reads this session"
+               : "agent-relay verify " + directory + " || agent-relay delete " + directory;
+}
+
 // The daemon writes the registry from what it remembers, so it must not run meanwhile.
 std::string forget_store(const CheckupPlaces& places, const Store& store) {
     const std::string registry = places.user.state + "/" + std::string(layout::registry_file);
-    return "agent-relay daemon stop && jq --arg anchor " + as_typed({store.anchor})
+    return "agent-relay daemon stop && (umask 077 && jq --arg anchor " + as_typed({store.anchor})
            + " 'del(.stores[] | select(.anchor == $anchor))' " + as_typed({registry}) + " > "
-           + as_typed({registry + ".new"}) + " && mv " + as_typed({registry + ".new", registry});
+           + as_typed({registry + ".new"}) + ") && mv " + as_typed({registry + ".new", registry})
+           + " && agent-relay daemon start";
 }
 
 bool is_alive(std::int64_t pid) {
@@ -87,7 +98,7 @@ void check_stale(
             {"sessions",
              session.directory + " (" + session.meta.slug
                  + ") is active, but nobody is recording it; last heard of "
-                 + age_text(session.meta.updated_at, now()) + " ago",
+                 + clock_text(session.meta.updated_at),
              daemon_answers ? "agent-relay emit session.checkpoint --no-attach session=" + id
                                   + " reason=abandoned force:=true"
                             : "agent-relay daemon start"});
@@ -104,11 +115,10 @@ void check_stale(
              counted(std::ssize(scan.sessions), "session") + ", none of them abandoned",
              ""});
     }
-    for (const SkippedSession& skipped : scan.skipped) {
+    for (const SkippedSession& skipped :
+         std::span(scan.skipped).first(std::min(scan.skipped.size(), named_max))) {
         findings.push_back(
-            {"sessions",
-             skipped.directory + ": " + skipped.why.context,
-             "agent-relay verify " + as_typed({skipped.directory})});
+            {"sessions", skipped.directory + ": " + reason_of(skipped), mend_of(skipped)});
     }
 }
 

@@ -51,7 +51,14 @@ Result<std::string> parse_slowly(std::string_view text, std::size_t depth_max) {
     try {
         return Json::parse(text).dump(-1, ' ', false, Json::error_handler_t::replace);
     } catch (const Json::exception& exception) {
-        return corrupt("is no JSON: " + one_line(exception.what(), reason_characters_max));
+        // It begins with "[json.exception.parse_error.101] ", which helps nobody.
+        const std::string_view reason = exception.what();
+        const std::size_t bracket = reason.find("] ");
+        return corrupt(
+            "is no JSON: "
+            + one_line(
+                bracket == std::string_view::npos ? reason : reason.substr(bracket + 2),
+                reason_characters_max));
     }
 }
 

@@ -243,9 +243,8 @@ MetaSkimmer::~MetaSkimmer() = default;
 
 Result<Meta> MetaSkimmer::skim(std::string_view text) {
     dom::element root;
-    if (const auto failure = parser_->json.parse(text.data(), text.size()).get(root);
-        failure != simdjson::SUCCESS) {
-        return corrupt(std::string("is no JSON: ") + simdjson::error_message(failure));
+    if (parser_->json.parse(text.data(), text.size()).get(root) != simdjson::SUCCESS) {
+        return decode_meta(text);  // it knows the line and the column
     }
     dom::object document;
     if (root.get(document) != simdjson::SUCCESS) {

@@ -391,7 +391,11 @@ void Verifier::verify(const Result<Meta>& meta, std::string_view name) {
     if (meta.ok()) {
         verify_meta(meta.value(), name);
     } else {
-        damage(std::string(meta_file), unreadable(meta.error()));
+        const std::string named = std::string(meta_file) + ": ";
+        Error error = meta.error();
+        const std::size_t at = error.context.find(named);
+        error.context.erase(0, at == std::string::npos ? 0 : at + named.size());
+        damage(std::string(meta_file), unreadable(error));
     }
 }
 

@@ -106,9 +106,14 @@ TEST_CASE("sessions that cannot be read are named and the others are there") {
     CHECK(out.str().empty());
     CHECK(
         err.str().find(
-            "agent-relay: skipped \"" + newer + "\": " + newer
-            + "/meta.json: written in format version 2; this program reads up to version 1; see "
+            "agent-relay: skipped \"" + newer
+            + "\": meta.json: written in format version 2; this program reads up to version 1\n")
+        != std::string::npos);
+    CHECK(
+        err.str().find(
+            "agent-relay: skipped \"" + edited
+            + "\": meta.json: member \"turn_count\" must be an integer of 64 bits; see "
               "agent-relay verify \""
-            + newer + "\"\n")
+            + edited + "\"\n")
         != std::string::npos);
 }

@@ -172,14 +172,41 @@ TEST_CASE("a store that is gone is found and can be forgotten") {
     const Json finding = Json::parse(end.out, nullptr, false);
     REQUIRE(finding.is_object());
     CHECK(home.shell(base + finding["mend"].get<std::string>()).status == 0);
-    CHECK(home.shell(base + "agent-relay doctor --json | grep '\"stores\"'").out.empty());
+    const std::string others =
+        "agent-relay doctor --json | grep '\"ok\":false' | grep -v durability";
+    CHECK(home.shell(base + others + "; agent-relay daemon stop >&2").out.empty());
+}
+
+TEST_CASE("what has taken the place of the socket is one finding and its command starts a daemon") {
+    const RelayHome home;
+    REQUIRE(home.shell("mkdir -p -m 0700 \"$AGENT_RELAY_HOME/state\"").status == 0);
+    write_text(home.root() + "/relay/state/relay.sock", "");
+    const Report report = examine(home);
+    CHECK(report.ill("daemon", "").is_null());
+    mend(home, report.ill("socket", "is no socket"));
+    const Report after = examine(home);
+    CHECK_MESSAGE(after.troubles().empty(), after.troubles());
+}
+
+TEST_CASE("a session that cannot be read is found and goes to the trash once that is agreed to") {
+    const RelayHome home;
+    REQUIRE(home.shell("agent-relay run -- true").status == 0);
+    const std::string meta = home.session().file("meta.json");
+    write_text(meta, "{\n");
+    const Json finding = examine(home).ill("sessions", home.session().path);
+    REQUIRE(finding.is_object());
     CHECK(
-        home.shell(
-                base
-                + "agent-relay daemon start && agent-relay doctor --json | grep "
-                  "'\"stores\"'; agent-relay daemon stop >&2")
-            .out.find("\"stores\"")
-        == std::string::npos);
+        finding["what"]
+        == home.session().path
+               + ": meta.json: is no JSON: parse error at line 2, column 1: "
+                 "syntax error while parsing object key - unexpected end of input; expected string "
+                 "literal");
+    const std::string command = finding["mend"];
+    CHECK(home.shell(command).status == 2);  // nobody to ask
+    CHECK(home.sessions().size() == 1);
+    CHECK(home.shell(command + " --yes").status == 0);
+    CHECK(examine(home).troubles().empty());
+    CHECK(home.shell("agent-relay delete --list").out.find("unreadable") != std::string::npos);
 }
 
 TEST_CASE("a wrong configuration and a damaged list of trust are findings") {
