@@ -10,6 +10,8 @@
 #include "layout/session_paths.hpp"
 #include "layout/session_reader.hpp"
 
+#include <chrono>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -94,6 +96,7 @@ public:
         if (const Status watching = watch(); !watching.ok()) {
             return watching.error();
         }
+        bool over = true;  // says meta.json, whatever the timeline says
         while (!events_.interrupted()) {
             const Status read = follower_.read([this](const Moment& moment) {
                 if (!events_.interrupted()) {
@@ -106,9 +109,15 @@ public:
             if (follower_.at_rest() && !events_.interrupted()) {
                 return ExitCode::ok;
             }
-            const Result<std::vector<FileEvents::Event>> seen = events_.wait();
+            over = over && is_over();
+            const Result<std::vector<FileEvents::Event>> seen =
+                events_.wait(over ? std::optional(reopening_max) : std::nullopt);
             if (!seen.ok()) {
                 return seen.error();
+            }
+            if (over && seen.value().empty() && !events_.interrupted()) {
+                end_is_lost_ = true;
+                return ExitCode::ok;
             }
             if (const Status noted = note(seen.value()); !noted.ok()) {
                 return noted.error();
@@ -118,8 +127,18 @@ public:
     }
 
     [[nodiscard]] std::int64_t damaged_lines() const { return follower_.damaged_lines(); }
+    // The session is over, and its timeline does not say how.
+    [[nodiscard]] bool end_is_lost() const { return end_is_lost_; }
 
 private:
+    // Between a session's reopening in the timeline and in meta.json.
+    static constexpr std::chrono::milliseconds reopening_max{1'000};
+
+    [[nodiscard]] bool is_over() const {
+        const Result<layout::Meta> meta = layout::read_meta(follower_.directory());
+        return meta.ok() && meta.value().status != layout::SessionStatus::active;
+    }
+
     Status watch() {
         const Result<int> session = events_.watch(follower_.directory());
         if (!session.ok()) {
@@ -150,6 +169,7 @@ private:
     FileEvents& events_;
     MomentPrinter& printer_;
     int session_ = -1;
+    bool end_is_lost_ = false;
 };
 
 ExitCode watch_session(
@@ -178,6 +198,14 @@ ExitCode watch_session(
             ExitCode::ok,
             std::to_string(watch.damaged_lines()) + " damaged lines of " + session.directory + "/"
                 + std::string(layout::timeline_file) + " were passed over"));
+    }
+    if (watch.end_is_lost()) {
+        static_cast<void>(complain(
+            surroundings,
+            ExitCode::ok,
+            "the session is over, but " + session.directory + "/"
+                + std::string(layout::timeline_file)
+                + " does not say how; agent-relay show has its turns"));
     }
     if (!end.ok()) {
         return complain(surroundings, ExitCode::failed, end.error().context);

@@ -417,6 +417,21 @@ TEST_CASE("sessions that cannot be read are named and never fatal") {
     CHECK(home.run({"verify"}).status == 5);
 }
 
+TEST_CASE("a watch of a session that is over ends, whatever has become of its timeline") {
+    const Home home;
+    const std::string session = write_session(home.sessions(), example_meta(21), {{"p", "out\n"}});
+    write_text(session + "/events.jsonl", "junk\n");
+    const ProgramEnd end = home.run({"watch", id_of(21)});
+    CHECK(end.status == 0);
+    CHECK_MESSAGE(
+        end.err.ends_with(
+            "the session is over, but " + session
+            + "/events.jsonl does not say how; agent-relay show has its turns\n"),
+        end.err);
+    filesystem::remove(session + "/events.jsonl");
+    CHECK(home.run({"watch", id_of(21)}).status == 0);
+}
+
 TEST_CASE("a conversation that has lost turns is shown with a word about them") {
     const Home home;
     const std::string lost = write_session(home.sessions(), example_meta(21), {{"p", "words\n"}});
