@@ -108,7 +108,6 @@ std::string id_characters_of(std::string_view part) {
 struct Candidate {
     Ulid id;
     std::string directory;
-    std::string label;  // slug or name, when known
 };
 using Candidates = std::vector<Candidate>;
 
@@ -132,7 +131,7 @@ Candidates named(std::string_view word, const std::string& place) {
     Candidates candidates;
     candidates.reserve(scan.sessions.size());
     for (ScannedSession& session : scan.sessions) {
-        candidates.push_back({session.meta.id, std::move(session.directory), session.meta.slug});
+        candidates.push_back({session.meta.id, std::move(session.directory)});
     }
     return candidates;
 }
@@ -148,7 +147,7 @@ Candidates partly_named(std::string_view word, const std::string& place) {
         const std::string text = id.text();
         if (text.ends_with(part)
             || (part.size() >= prefix_characters_min && text.starts_with(part))) {
-            candidates.push_back({id, place + "/" + text, {}});
+            candidates.push_back({id, place + "/" + text});
         }
     }
     return candidates;
@@ -157,7 +156,7 @@ Candidates partly_named(std::string_view word, const std::string& place) {
 Candidates find_in(std::string_view word, const std::string& place) {
     if (const std::optional<Ulid> id = Ulid::parse(word)) {
         const std::string directory = place + "/" + id->text();
-        return is_directory(directory) ? Candidates{{*id, directory, {}}} : Candidates{};
+        return is_directory(directory) ? Candidates{{*id, directory}} : Candidates{};
     }
     Candidates exact = named(word, place);
     return exact.empty() ? partly_named(word, place) : exact;
@@ -168,7 +167,8 @@ Error ambiguous(std::string_view word, const Candidates& candidates) {
     for (std::size_t at = 0; at < std::min(candidates.size(), candidates_named_max); ++at) {
         const Candidate& candidate = candidates[at];
         sentence += (at == 0 ? " " : ", ") + candidate.id.text();
-        sentence += candidate.label.empty() ? "" : " (" + candidate.label + ")";
+        const Result<layout::Meta> meta = layout::read_meta(candidate.directory);
+        sentence += meta.ok() ? " (" + meta.value().slug + ")" : "";
     }
     if (candidates.size() > candidates_named_max) {
         sentence += " and " + std::to_string(candidates.size() - candidates_named_max) + " more";
@@ -193,7 +193,7 @@ Result<ChosenSession> choose_running(const std::string& place) {
     Candidates candidates;
     candidates.reserve(scan.sessions.size());
     for (ScannedSession& session : scan.sessions) {
-        candidates.push_back({session.meta.id, std::move(session.directory), session.meta.slug});
+        candidates.push_back({session.meta.id, std::move(session.directory)});
     }
     if (candidates.empty()) {
         return Error{
@@ -273,6 +273,14 @@ Result<ChosenSession> choose_directory(std::string_view word) {
     return chosen;
 }
 
+// "parser:last" names no turn.
+std::string turn_hint(std::string_view word) {
+    const std::size_t colon = word.rfind(':');
+    return colon == std::string_view::npos || colon == 0
+               ? ""
+               : "; a turn is a number, as in " + std::string(word.substr(0, colon)) + ":3";
+}
+
 Result<ChosenSession> choose_by_name(std::string_view word, const SearchPlaces& places) {
     Candidates candidates = find_in(word, places.nearest);
     for (const std::string& place : places.farther) {
@@ -291,8 +299,18 @@ Result<ChosenSession> choose_by_name(std::string_view word, const SearchPlaces& 
         Errc::not_found,
         0,
         "there is no session \"" + std::string(word) + "\" in " + places.nearest
-            + (places.farther.empty() ? "" : " or any other store")
+            + (places.farther.empty() ? "" : " or any other store") + turn_hint(word)
             + "; agent-relay list shows what there is"};
+}
+
+// A whole word that means something else, too: "feature/parser", "parser:2".
+Candidates given_as_name(std::string_view word, const SearchPlaces& places) {
+    for (const std::string& place : places.all()) {
+        if (Candidates candidates = named(word, place); !candidates.empty()) {
+            return candidates;
+        }
+    }
+    return {};
 }
 
 }  // namespace
@@ -346,8 +364,16 @@ Result<ChosenSession> choose_session(std::string_view word, const SearchPlaces& 
                                        : choose_by_name(session, places);
     if (chosen.ok()) {
         chosen.value().turn = reference.turn;
+    } else if (chosen.error().code == Errc::not_found && (is_path || reference.turn)) {
+        const Candidates candidates = given_as_name(word, places);
+        return candidates.empty() ? chosen : one_of(word, candidates);
     }
     return chosen;
+}
+
+bool can_be_name(std::string_view name) {
+    const bool blank = name.find_first_not_of(" \t\n") == std::string_view::npos;
+    return !blank && !name.starts_with('@') && name != "." && name != ".." && !Ulid::parse(name);
 }
 
 Result<ChosenSession> newest_session(

@@ -49,7 +49,7 @@ struct ChosenSession {
 //     .agent-relay/latest, ./x       a directory
 //
 // each with ":3" after it for its third turn. Id, slug and name go before parts of an id; the nearest store
-// goes before the others, which "@" does not look at. Errc::not_found when there is none; Errc::invalid when
+// goes before the others, which "@" does not look at. What is no directory and no turn may be a name: "feature/parser". Errc::not_found when there is none; Errc::invalid when
 // the word can be none, or when several fit, with those in the sentence.
 [[nodiscard]] layout::Result<ChosenSession>
 choose_session(std::string_view word, const SearchPlaces& places);
@@ -62,6 +62,9 @@ choose_session(std::string_view word, const SearchPlaces& places);
 // A session that is meant as a whole: like choose_session(), but Errc::invalid for one with ":turn".
 [[nodiscard]] layout::Result<ChosenSession>
 choose_whole_session(std::string_view word, const SearchPlaces& places);
+
+// Whether a session of this name is found by it: not "@x", ".", an id or nothing at all.
+[[nodiscard]] bool can_be_name(std::string_view name);
 
 // What a command ends with when no session could be chosen: no_such_session, usage or failed.
 [[nodiscard]] ExitCode choice_code(const layout::Error& error);

@@ -126,6 +126,9 @@ Result<Change> parse_change(const std::string& word) {
                         + " or label-=" + change.value
                   : "only labels are added and taken away; write " + change.key + "=…");
     }
+    if (change.key == "name" && !change.value.empty() && !can_be_name(change.value)) {
+        return refuse("\"" + change.value + "\" can be no name, for it means something else");
+    }
     if (label && change.value.empty()) {
         return refuse("\"" + word + "\" names no label");
     }

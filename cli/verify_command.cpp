@@ -12,6 +12,7 @@
 #include "layout/ulid.hpp"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -145,10 +146,11 @@ std::string resolved(const std::string& directory) {
 }
 
 Task task_for(const std::string& word, const SearchPlaces& places) {
-    if (word.find('/') != std::string::npos || word == "." || word == "..") {
+    const bool is_path = word.find('/') != std::string::npos || word == "." || word == "..";
+    const Result<ChosenSession> chosen = choose_session(word, places);
+    if (is_path && (!chosen.ok() || chosen.value().turn || ::access(word.c_str(), F_OK) == 0)) {
         return {word, resolved(word)};
     }
-    const Result<ChosenSession> chosen = choose_session(word, places);
     if (!chosen.ok()) {
         return {word, chosen.error()};
     }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+using relay::cli::can_be_name;
 using relay::cli::choice_code;
 using relay::cli::choose_session;
 using relay::cli::ExitCode;
@@ -121,8 +122,31 @@ TEST_CASE("a turn may follow the session after a colon") {
     CHECK_FALSE(choose_session("parser", store.places).value().turn.has_value());
     CHECK(store.code("parser:0") == ExitCode::no_such_session);
     CHECK(store.code("parser:x") == ExitCode::no_such_session);
+    CHECK(
+        store.chosen("parser:x").find("; a turn is a number, as in parser:3;")
+        != std::string::npos);
     CHECK(store.code(":1") == ExitCode::no_such_session);
     CHECK(store.code("") == ExitCode::usage);
+}
+
+TEST_CASE("a name that looks like a path or a turn is a name when there is nothing else") {
+    const Store store;
+    Meta fourth = example_meta(4);
+    fourth.name = "feature/parser";
+    Meta fifth = example_meta(5);
+    fifth.name = "try:2";
+    static_cast<void>(write_session(store.places.nearest, fourth));
+    static_cast<void>(write_session(store.places.farther.front(), fifth));
+    CHECK(store.chosen("feature/parser") == fourth.id.text());
+    CHECK(store.chosen("try:2") == fifth.id.text());
+    CHECK(choose_session("feature/parser:3", store.places).error().code == Errc::not_found);
+    for (const char* const name : {"feature/parser", "try:2", "a b", "…"}) {
+        CHECK(can_be_name(name));
+    }
+    for (const char* const name :
+         {"", "  ", ".", "..", "@1", "@me", "01m7j690z2tm97tn46f1twfta9"}) {
+        CHECK_FALSE(can_be_name(name));
+    }
 }
 
 TEST_CASE("what fits several sessions is refused with the candidates") {
@@ -136,6 +160,11 @@ TEST_CASE("what fits several sessions is refused with the candidates") {
         == "\"parser\" fits several sessions: " + fourth.id.text() + " (" + fourth.slug + "), "
                + example_meta(2).id.text() + " (" + example_meta(2).slug
                + "); give more of one's id");
+    Meta twin = fourth;
+    twin.id.bytes[15] ^= 1;
+    twin.slug = "twin";
+    static_cast<void>(write_session(store.places.nearest, twin));
+    CHECK(store.chosen(fourth.id.text().substr(0, 20)).find(" (twin)") != std::string::npos);
     // All began within 17 minutes: eight characters of the time are the same.
     CHECK(store.code(fourth.id.text().substr(0, 6)) == ExitCode::no_such_session);
     Meta running = example_meta(5);

@@ -98,6 +98,7 @@ TEST_CASE("setting what cannot be is refused with the way to do it") {
         {"a name+=x", 2, "only labels are added"},
         {"a flagged=maybe", 2, "flagged is yes or no, got \"maybe\""},
         {"a loud", 2, "is no change"},
+        {"a name=@latest", 2, "\"@latest\" can be no name, for it means something else"},
         {"nobody name=x", 3, "there is no session \"nobody\""},
         {"a:1 name=x", 2, "names a turn"},
         {"a label+=$(head -c 9999 /dev/zero | tr '\\0' x)", 1, "label"},
