@@ -3,6 +3,7 @@
 
 #include "cli/current_directory.hpp"
 #include "cli/daemon_starter.hpp"
+#include "cli/flag_table.hpp"
 #include "cli/local_settings.hpp"
 #include "cli/terminal_text.hpp"
 #include "delivery/spool_delivery.hpp"
@@ -261,10 +262,12 @@ Result<CommandLine> parse_command_line(std::span<const char* const> arguments) {
         } else if (argument == "-c") {
             line.command = "continue";
         } else if (argument.starts_with('-')) {
+            // No command is known yet, so no flags but those of every command.
             return Error{
                 Errc::invalid,
                 0,
-                "unknown flag \"" + std::string(argument) + "\"; see agent-relay --help"};
+                take_flags({std::string(argument)}, {}).error().context
+                    + "; see agent-relay --help"};
         } else {
             line.command = argument;
         }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/flag_table.hpp"
 
+#include "cli/help_flags.hpp"
 #include "layout/nearest_name.hpp"
 
 #include <algorithm>
@@ -34,6 +35,10 @@ Error unknown(const std::string& argument, std::span<const Flag> flags) {
     for (const Flag& flag : flags) {
         names.push_back(flag.name);
     }
+    const std::vector<HelpFlag> globals = global_flags();
+    for (const HelpFlag& flag : globals) {
+        names.push_back(flag.name);
+    }
     const std::string_view nearest = layout::nearest_name(name, names, 2);
     return invalid(
         "unknown flag \"" + name + "\""
@@ -46,10 +51,16 @@ take_flag(const std::vector<std::string>& arguments, std::size_t& at, std::span<
     const std::string& argument = arguments[at];
     const std::size_t equals = argument.find('=');
     const std::string_view name = std::string_view(argument).substr(0, equals);
-    const auto flag = std::find_if(
-        flags.begin(), flags.end(), [name](const Flag& known) { return known.name == name; });
+    const auto find = [&flags](std::string_view wanted) {
+        return std::find_if(flags.begin(), flags.end(), [wanted](const Flag& known) {
+            return known.name == wanted;
+        });
+    };
+    const auto flag = find(name);
     if (flag == flags.end()) {
-        return unknown(argument, flags);
+        const auto letter = find(name.substr(0, 2));  // "-n5"
+        return letter == flags.end() || letter->needs.empty() ? Status(unknown(argument, flags))
+                                                              : letter->take(argument.substr(2));
     }
     if (flag->needs.empty()) {
         if (equals != std::string::npos) {

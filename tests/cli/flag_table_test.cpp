@@ -50,8 +50,17 @@ TEST_CASE("flags stand anywhere before two dashes and words keep their order") {
     CHECK(places.number == 12);
 }
 
+TEST_CASE("a number may stand right behind its letter") {
+    Places places;
+    REQUIRE(take_flags({"-n12"}, places.flags).ok());
+    CHECK(places.number == 12);
+}
+
 TEST_CASE("a wrong flag is refused with what it needs or the nearest one") {
     CHECK(complaint({"--txt"}) == "unknown flag \"--txt\" (did you mean \"--text\"?)");
+    CHECK(complaint({"--jsno"}) == "unknown flag \"--jsno\" (did you mean \"--json\"?)");
+    CHECK(complaint({"-onward"}) == "unknown flag \"-onward\"");
+    CHECK(complaint({"-n5x"}) == "-n needs a number of at least 1, got \"5x\"");
     CHECK(complaint({"--frobnicate=1"}) == "unknown flag \"--frobnicate\"");
     CHECK(complaint({"--text"}) == "--text needs a text");
     CHECK(complaint({"--text="}) == "--text needs a text");
