@@ -31,7 +31,7 @@ examples:
 Any other command takes a session by the id in the first column.
 
 which sessions:
-  --status STATUS    active, checkpointed or completed
+  --status STATUS    active, checkpointed, completed, or failed: completed with an error
   --agent NAME       of this agent
   --label LABEL      with this label; given twice, with both
   --stage STAGE      at this stage
@@ -60,6 +60,10 @@ using layout::Timestamp;
 
 constexpr std::size_t sessions_a_part = 1024;  // about a millisecond of work
 
+bool has_failed(const SessionCard& card) {
+    return card.status == SessionStatus::completed && card.failed;
+}
+
 Tone tone_of(const SessionCard& card) {
     if (card.status == SessionStatus::active) {
         return Tone::green;
@@ -67,7 +71,7 @@ Tone tone_of(const SessionCard& card) {
     if (card.status == SessionStatus::checkpointed) {
         return Tone::yellow;
     }
-    return card.failed ? Tone::red : Tone::dim;
+    return has_failed(card) ? Tone::red : Tone::dim;
 }
 
 void add_row(
@@ -82,7 +86,7 @@ void add_row(
         rows.add(harmless(card.root.substr(card.root.rfind('/') + 1)));
     }
     rows.add(harmless(card.agent));
-    rows.add(layout::name_of(card.status), tone_of(card));
+    rows.add(has_failed(card) ? failed_status : layout::name_of(card.status), tone_of(card));
     rows.add(std::to_string(card.turns));
     rows.add(card.tokens ? count_text(*card.tokens) : "-");
     rows.add(age_text(card.updated_at, now));
@@ -141,15 +145,21 @@ void print_lines(const CardScan& scan, const Surroundings& surroundings) {
 }
 
 void say_that_there_are_none(
-    const std::vector<std::string>& directories, const Surroundings& surroundings) {
-    const std::string place = directories.size() == 1
-                                  ? "in " + directories.front()
+    const CardScan& scan,
+    const std::vector<std::string>& directories,
+    const Surroundings& surroundings) {
+    const bool one = directories.size() == 1;
+    const std::string place = one ? "in " + directories.front()
                                   : "in any of " + counted(std::ssize(directories), "store");
+    const std::string farther = one ? "; --all-repos looks in every store" : "";
     static_cast<void>(complain(
         surroundings,
         ExitCode::ok,
-        "no session " + place
-            + " fits; --all-repos looks in every store, --all also at archived ones"));
+        scan.in_stores == 0 ? "no session is recorded " + place
+                                  + " yet; agent-relay run -- make test records one" + farther
+                            : "no session " + place + " fits" + farther
+                                  + (one ? ", --all also at archived ones"
+                                         : "; --all looks also at archived ones")));
 }
 
 }  // namespace
@@ -193,7 +203,7 @@ ExitCode list_command(const CommandLine& line, const Surroundings& surroundings)
     if (line.json) {
         print_lines(scan, surroundings);
     } else if (scan.sessions.empty()) {
-        say_that_there_are_none(directories.value(), surroundings);
+        say_that_there_are_none(scan, directories.value(), surroundings);
     } else {
         print_table_of(scan, directories.value().size() > 1, surroundings);
     }

@@ -3,6 +3,7 @@
 #include "cli/flag_table.hpp"
 #include "cli/human_text.hpp"
 #include "cli/screen.hpp"
+#include "cli/session_card.hpp"
 #include "cli/session_choice.hpp"
 #include "cli/session_filter.hpp"
 #include "cli/session_scan.hpp"
@@ -71,6 +72,7 @@ struct Sum {
     std::int64_t sessions = 0;
     std::int64_t turns = 0;
     layout::Tokens tokens;
+    layout::Tokens in_all;  // its total alone, also of those that say only what went in and out
     std::optional<double> cost_usd;
     std::int64_t wall_ms = 0;
 
@@ -78,6 +80,9 @@ struct Sum {
         ++sessions;
         turns += meta.turn_count;
         tokens.add(meta.tokens);
+        layout::Tokens one;
+        one.total = tokens_in_all(meta.tokens);
+        in_all.add(one);
         if (meta.cost_usd) {
             cost_usd = cost_usd.value_or(0) + *meta.cost_usd;
         }
@@ -213,7 +218,7 @@ std::vector<Cell> row_cells(const Sum& sum, Tone tone) {
         {count(sum.tokens.input)},
         {count(sum.tokens.output)},
         {count(sum.tokens.cache_read)},
-        {count(sum.tokens.total)},
+        {count(sum.in_all.total)},
         {sum.cost_usd ? cost_text(*sum.cost_usd) : "-"},
         {duration_text(sum.wall_ms)},
     };

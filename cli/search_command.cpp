@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command_line.hpp"
 #include "cli/flag_table.hpp"
+#include "cli/human_text.hpp"
 #include "cli/index_notes.hpp"
 #include "cli/progress.hpp"
 #include "cli/screen.hpp"
@@ -290,6 +291,15 @@ ExitCode search_command(const CommandLine& line, const Surroundings& surrounding
         scan.skipped.insert(scan.skipped.end(), search.skipped().begin(), search.skipped().end());
     }
     name_skipped(scan.skipped, surroundings);
+    if (printed == 0) {
+        static_cast<void>(complain(
+            surroundings,
+            ExitCode::ok,
+            "nothing was found in " + counted(std::ssize(scan.sessions), "session")
+                + (directories.value().size() == 1
+                       ? " of " + directories.value().front() + "; --all-repos looks in every store"
+                       : "")));
+    }
     surroundings.out.flush();  // nobody waits for what follows
     note_unknown(index, plan);
     return printed > 0 ? ExitCode::ok : ExitCode::failed;

@@ -34,16 +34,6 @@ struct Head {
 };
 static_assert(sizeof(Head) == 56, "no bytes of chance between the members");
 
-std::optional<std::int64_t> tokens_of(const layout::Tokens& tokens) {
-    if (tokens.total || (!tokens.input && !tokens.output)) {
-        return tokens.total;
-    }
-    std::int64_t sum = 0;
-    return __builtin_add_overflow(tokens.input.value_or(0), tokens.output.value_or(0), &sum)
-               ? std::numeric_limits<std::int64_t>::max()
-               : sum;
-}
-
 std::uint8_t flags_of(const Meta& meta, bool tokens_known) {
     const bool bad = meta.error || meta.exit_code.value_or(0) != 0;
     return static_cast<std::uint8_t>(
@@ -68,6 +58,16 @@ std::string join_labels(const std::vector<std::string>& labels) {
 }
 
 }  // namespace
+
+std::optional<std::int64_t> tokens_in_all(const layout::Tokens& tokens) {
+    if (tokens.total || (!tokens.input && !tokens.output)) {
+        return tokens.total;
+    }
+    std::int64_t sum = 0;
+    return __builtin_add_overflow(tokens.input.value_or(0), tokens.output.value_or(0), &sum)
+               ? std::numeric_limits<std::int64_t>::max()
+               : sum;
+}
 
 bool SessionCard::has_label(std::string_view label) const {
     std::uint32_t size = 0;
@@ -96,7 +96,7 @@ std::string encode_card(const Meta& meta) {
         meta.stage ? &*meta.stage : &none,
         &labels,
     };
-    const std::optional<std::int64_t> tokens = tokens_of(meta.tokens);
+    const std::optional<std::int64_t> tokens = tokens_in_all(meta.tokens);
     Head head;
     head.updated_ms = meta.updated_at.ms;
     head.turns = meta.turn_count + (meta.current_turn ? 1 : 0);

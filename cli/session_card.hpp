@@ -34,6 +34,9 @@ struct SessionCard {
     [[nodiscard]] bool has_label(std::string_view label) const;
 };
 
+// The total, or else the sum of what went in and out.
+[[nodiscard]] std::optional<std::int64_t> tokens_in_all(const layout::Tokens& tokens);
+
 // As an index keeps it: only good on the machine that wrote it.
 [[nodiscard]] std::string encode_card(const layout::Meta& meta);
 // None when the bytes are no card.

@@ -36,14 +36,19 @@ Flag moment_flag(std::string_view name, std::optional<Timestamp>& into) {
             }};
 }
 
-Flag status_flag(std::optional<SessionStatus>& into) {
-    constexpr std::string_view needs = "one of active, checkpointed, completed";
+Flag status_flag(SessionFilter& filter) {
+    constexpr std::string_view needs = "one of active, checkpointed, completed, failed";
     return {
-        "--status", needs, [needs, &into](const std::string& value) -> Status {
+        "--status", needs, [needs, &filter](const std::string& value) -> Status {
+            filter.failed = value == failed_status;
+            if (filter.failed) {
+                filter.status = SessionStatus::completed;
+                return Done{};
+            }
             for (const SessionStatus status :
                  {SessionStatus::active, SessionStatus::checkpointed, SessionStatus::completed}) {
                 if (value == layout::name_of(status)) {
-                    into = status;
+                    filter.status = status;
                     return Done{};
                 }
             }
@@ -90,7 +95,8 @@ bool SessionFilter::admits(const SessionCard& card) const {
     if (archived != Archived::also && card.archived != (archived == Archived::only)) {
         return false;
     }
-    return (!status || card.status == *status) && (!agent || card.agent == *agent)
+    return (!status || card.status == *status) && (!failed || card.failed)
+           && (!agent || card.agent == *agent)
            && std::all_of(labels.begin(), labels.end(), has_label)
            && (!stage || card.stage == *stage) && (!flagged || card.flagged)
            && (!unread || card.unread) && (!since || card.updated_at >= *since)
@@ -111,7 +117,7 @@ std::vector<Flag> filter_flags(SessionFilter& filter) {
         };
     };
     return {
-        status_flag(filter.status),
+        status_flag(filter),
         text_flag("--agent", "an agent's name", filter.agent),
         {"--label",
          "a label",

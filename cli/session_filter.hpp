@@ -10,14 +10,19 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 // Which sessions a reading command is about: the flags that list, search, metrics, tree, verify and log share.
 
 namespace relay::cli {
 
+// What people call a session that completed with an error or another exit status than 0.
+inline constexpr std::string_view failed_status = "failed";
+
 struct SessionFilter {
     std::optional<layout::SessionStatus> status;
+    bool failed = false;  // of completed ones
     std::optional<std::string> agent;
     std::vector<std::string> labels;  // all of them
     std::optional<std::string> stage;

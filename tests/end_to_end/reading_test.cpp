@@ -142,6 +142,19 @@ TEST_CASE("list filters by every view and prints the documents as JSON lines") {
                + " fits; --all-repos looks in every store, --all also at archived ones\n");
 }
 
+TEST_CASE("a session that failed reads so without any colour and is found by it") {
+    const Home home;
+    layout::Meta failed = example_meta(4);
+    failed.exit_code = 3;
+    static_cast<void>(write_session(home.sessions(), failed));
+    const ProgramEnd end = home.run({"list", "--status", "failed"});
+    CHECK(end.out.find(" failed ") != std::string::npos);
+    CHECK(end.out.find(short_of(id_of(4))) != std::string::npos);
+    CHECK(end.out.find(short_of(id_of(1))) == std::string::npos);
+    CHECK(lines_of(home.run({"list", "--status", "failed", "--json"}).out).size() == 1);
+    CHECK(lines_of(home.run({"list", "--status", "completed", "--json"}).out).size() == 3);
+}
+
 TEST_CASE("show prints the conversation and each thing of it raw") {
     const Home home;
     const ProgramEnd all = home.run({"show", "@3"});
@@ -264,7 +277,13 @@ TEST_CASE("search finds words by session and turn and line") {
     const ProgramEnd found = home.run({"search", "answer"});
     CHECK(found.status == 0);
     CHECK(found.out == short_of(id_of(2)) + ":1 output:1: first answer\n");
-    CHECK(home.run({"search", "FIRST"}).status == 1);
+    const ProgramEnd nothing = home.run({"search", "FIRST"});
+    CHECK(nothing.status == 1);
+    CHECK(nothing.out.empty());
+    CHECK(
+        nothing.err
+        == "agent-relay: nothing was found in 3 sessions of " + home.sessions()
+               + "; --all-repos looks in every store\n");
     CHECK(
         home.run({"search", "first"}).out
         == short_of(id_of(2)) + ":1 prompt:1: first question\n" + short_of(id_of(2))
@@ -319,6 +338,16 @@ TEST_CASE("metrics sum tokens and cost and time by session or agent or day or ch
     CHECK(table.status == 0);
     CHECK(table.out.starts_with("SESSION "));
     CHECK(table.out.find("\ntotal ") != std::string::npos);
+    layout::Meta parts = example_meta(4);
+    parts.agent = "parts";
+    parts.tokens = {};
+    parts.tokens.input = 1200;
+    parts.tokens.output = 300;
+    static_cast<void>(write_session(home.sessions(), parts));
+    for (const char* const command : {"list", "metrics"}) {
+        CAPTURE(command);
+        CHECK(home.run({command, "--agent", "parts"}).out.find("  1.5k  ") != std::string::npos);
+    }
     CHECK(home.run({"metrics", "--agent", "nobody"}).status == 2);
     CHECK(home.run({"metrics", "--chain", "nobody"}).status == 3);
     filesystem::remove_all(home.sessions() + "/" + id_of(2));
