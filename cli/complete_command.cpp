@@ -11,6 +11,7 @@
 #include "cli/session_choice.hpp"
 #include "cli/session_scan.hpp"
 #include "cli/terminal_text.hpp"
+#include "cli/trash.hpp"
 #include "layout/session_reader.hpp"
 
 #include <algorithm>
@@ -51,16 +52,21 @@ private:
     const Surroundings& surroundings_;
 };
 
-void offer_sessions(const Candidates& candidates) {
+enum class Of { store, trash };
+
+void offer_sessions(const Candidates& candidates, Of of = Of::store) {
     constexpr std::size_t sessions_max = 200;  // more than anybody reads
     const Result<SearchPlaces> places =
         find_search_places(candidates.surroundings().environment, "");
     if (!places.ok()) {
         return;
     }
-    const auto ids = layout::list_sessions(places.value().nearest);
+    const Result<std::string> trash = trash_beside(places.value().nearest);
+    const std::string directory =
+        of == Of::trash && trash.ok() ? trash.value() : places.value().nearest;
+    const auto ids = layout::list_sessions(directory);
     ScanRequest request;
-    request.sessions_directories = {places.value().nearest};
+    request.sessions_directories = {directory};
     if (ids.ok() && ids.value().size() > sessions_max) {
         const layout::Ulid oldest = ids.value()[sessions_max - 1];
         request.wanted_id = [oldest](const layout::Ulid& id) {
@@ -77,8 +83,10 @@ void offer_sessions(const Candidates& candidates) {
             candidates.offer(meta.name.value_or(""), meta.slug + "  " + preview);
         }
     }
-    candidates.offer("@latest", "the newest session");
-    candidates.offer("@running", "the one that is active");
+    if (of == Of::store) {
+        candidates.offer("@latest", "the newest session");
+        candidates.offer("@running", "the one that is active");
+    }
 }
 
 void offer_agents(const Candidates& candidates) {
@@ -107,7 +115,7 @@ void offer_values(const HelpFlag& flag, const Candidates& candidates) {
     } else if (flag.name == "--agent" || flag.value == "AGENT") {
         offer_agents(candidates);
     } else if (flag.value == "STATUS") {
-        offer_words("active|checkpointed|completed", candidates);
+        offer_words("active|checkpointed|completed|failed", candidates);
     } else if (flag.value.find('|') != std::string::npos) {
         offer_words(flag.value, candidates);
     }
@@ -126,8 +134,12 @@ void offer_flags(const std::vector<HelpFlag>& flags, const Candidates& candidate
     }
 }
 
+bool takes_many_sessions(const std::string& command) {
+    return command == "verify" || command == "archive" || command == "delete";
+}
+
 void offer_arguments(
-    const std::string& command, std::size_t position, const Candidates& candidates) {
+    const std::string& command, std::size_t position, bool undo, const Candidates& candidates) {
     const bool first = position == 0;
     if (command == "help" && first) {
         offer_commands(candidates);
@@ -145,8 +157,8 @@ void offer_arguments(
                 candidates.offer(key.name, key.meaning);
             }
         }
-    } else if (usage_names(command, "session") && (first || command == "verify")) {
-        offer_sessions(candidates);
+    } else if (usage_names(command, "session") && (first || takes_many_sessions(command))) {
+        offer_sessions(candidates, undo && command == "delete" ? Of::trash : Of::store);
     } else if (usage_names(command, "agent") && position == (command == "resume" ? 1U : 0U)) {
         offer_agents(candidates);
     }
@@ -214,7 +226,8 @@ ExitCode complete_command(const CommandLine& line, const Surroundings& surroundi
     } else if (typed.command.empty()) {
         offer_commands(candidates);
     } else {
-        offer_arguments(typed.command, typed.position, candidates);
+        const bool undo = std::find(words.begin(), words.end(), "--undo") != words.end();
+        offer_arguments(typed.command, typed.position, undo, candidates);
     }
     return ExitCode::ok;
 }

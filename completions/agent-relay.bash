@@ -4,6 +4,8 @@ _agent_relay() {
     local candidate meaning
     COMPREPLY=()
     while IFS=$'\t' read -r candidate meaning; do
+        # Names come from whoever recorded a session, and bash takes a candidate as it is: $(rm -r x).
+        printf -v candidate %q "$candidate"
         # While bash lists what there is (COMP_TYPE 63), it can say what each is; else the word alone.
         if [[ ${COMP_TYPE:-9} -eq 63 && -n $meaning ]]; then
             COMPREPLY+=("$candidate  ($meaning)")

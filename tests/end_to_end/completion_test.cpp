@@ -112,6 +112,7 @@ TEST_CASE("commands and agents and values of flags are completed") {
     CHECK(
         words_of(offered(home, "run --store ''")) == std::set<std::string>{"auto", "repo", "user"});
     CHECK(words_of(offered(home, "list --status = c")).size() == 2);
+    CHECK(words_of(offered(home, "list --status f")) == std::set<std::string>{"failed"});
     CHECK(words_of(offered(home, "--socket x daemon sta")).size() == 2);
     CHECK(words_of(offered(home, "config daemon.so")) == std::set<std::string>{"daemon.socket"});
     CHECK(words_of(offered(home, "help veri")) == std::set<std::string>{"verify"});
@@ -148,6 +149,10 @@ TEST_CASE("sessions are completed by the end of their id and by slug with their 
     CHECK(offered(home, "verify x ''").size() == 4);
     CHECK(offered(home, "show x ''").empty());
     CHECK(words_of(offered(home, "metrics --chain @l")).contains("@latest"));
+    CHECK(offered(home, "archive x ''").size() == 4);
+    REQUIRE(home.shell("agent-relay delete --yes " + end_of_id).status == 0);
+    CHECK(words_of(offered(home, "delete --undo ''")) == std::set<std::string>{end_of_id});
+    CHECK_FALSE(words_of(offered(home, "delete ''")).contains(end_of_id));
 }
 
 TEST_CASE("bash completes with what the program offers") {
@@ -171,6 +176,10 @@ TEST_CASE("bash completes with what the program offers") {
             "agent-relay do",
             "COMP_TYPE=63; agent-relay() { printf 'a\\tfirst\\nb\\tsecond\\n'; }; ")
         == "a  (first)\nb  (second)\n");
+    layout::Meta hostile = example_meta(1);
+    hostile.name = "odd $(touch x)";
+    static_cast<void>(write_session(home.root() + "/relay/state/sessions", hostile));
+    CHECK(reply("agent-relay show od") == "odd\\ \\$\\(touch\\ x\\)\n");
     CHECK(
         home.shell(line + "complete -p agent-relay").out.find("-F _agent_relay")
         != std::string::npos);
