@@ -6,6 +6,7 @@
 #include "cli/human_text.hpp"
 #include "cli/index_forgetting.hpp"
 #include "cli/journal_settling.hpp"
+#include "cli/run_options.hpp"
 #include "cli/screen.hpp"
 #include "cli/session_choice.hpp"
 #include "cli/terminal_text.hpp"
@@ -149,6 +150,7 @@ struct Deed {
     std::string title;                // as it was before
     std::string_view action;          // trashed, removed or restored
     std::optional<std::string> path;  // where it is now
+    std::string store{};              // as it was named, if it was
 };
 
 void tell(const Deed& deed, const CommandLine& line, const Surroundings& surroundings) {
@@ -166,6 +168,7 @@ void tell(const Deed& deed, const CommandLine& line, const Surroundings& surroun
     const std::string after =
         deed.action == "trashed"
             ? " is in the trash; back with: agent-relay delete --undo " + short_id(deed.session)
+                  + (deed.store.empty() ? "" : " --store " + as_typed({deed.store}))
         : deed.action == "removed" ? " is removed"
                                    : " is back";
     surroundings.out << harmless(deed.title + after) << '\n';
@@ -196,7 +199,7 @@ ExitCode treat(
         return complain(surroundings, code_of(place.error()), place.error().context);
     }
     tell(
-        {session.id, title, flags.undo ? "restored" : "trashed", place.value()},
+        {session.id, title, flags.undo ? "restored" : "trashed", place.value(), flags.store},
         line,
         surroundings);
     return ExitCode::ok;

@@ -85,8 +85,10 @@ discover(const std::vector<AgentEntry>& agents, const Surroundings& surroundings
     std::vector<Discovered> found;
     for (const AgentEntry& agent : agents) {
         const Result<std::string> program = find_program(agent.binary, path);
+        // A path is taken as it is said, whether anything is there or not.
+        const bool there = program.ok() && ::access(program.value().c_str(), X_OK) == 0;
         found.push_back(
-            {agent, program.ok() ? std::optional(program.value()) : std::nullopt, std::nullopt});
+            {agent, there ? std::optional(program.value()) : std::nullopt, std::nullopt});
     }
     // One thread each: they wait for others.
     side_by_side(found.size(), found.size(), [&](std::size_t, std::size_t item) {

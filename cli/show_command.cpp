@@ -453,7 +453,7 @@ ExitCode show_conversation(const Shown& shown, const Surroundings& surroundings)
             surroundings,
             ExitCode::damaged,
             "session " + shown.session.id.text() + " is damaged: " + fault
-                + "; see agent-relay verify " + shown.session.id.text()));
+                + "; see agent-relay verify \"" + shown.session.directory + "\""));
     }
     return faults.empty() ? ExitCode::ok : ExitCode::damaged;
 }

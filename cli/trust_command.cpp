@@ -121,7 +121,9 @@ ExitCode list(const CommandLine& line, const std::string& state, const Surroundi
     for (const TrustedFile& file : trusted.value().files()) {
         print_file(file, state_of(file), line, surroundings);
     }
-    return ExitCode::ok;
+    return trusted.value().files().empty()
+               ? complain(surroundings, ExitCode::ok, "no repository's configuration is trusted")
+               : ExitCode::ok;
 }
 
 TrustedFile find_file(const std::string& state, const std::string& file) {

@@ -36,13 +36,14 @@ TEST_CASE("discover tells what is installed and waits for no agent that hangs") 
     REQUIRE(home.shell("mkdir -p \"$AGENT_RELAY_HOME/config\"").status == 0);
     write_text(
         home.root() + "/relay/config/config.toml",
-        "[agents.mine]\nbinary = \"my-agent\"\naliases = [\"m\"]\n");
+        "[agents.mine]\nbinary = \"my-agent\"\naliases = [\"m\"]\n"
+        "[agents.gone]\nbinary = \"/nowhere/gone\"\n");
     const auto begin = std::chrono::steady_clock::now();
     const ProgramEnd end = home.shell("agent-relay discover --json");
     CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(20));
     CHECK(end.status == 0);
     auto found = agents_of(end);
-    CHECK(found.size() == 6);
+    CHECK(found.size() == 7);
     CHECK(found["codex"]["installed"] == true);
     CHECK(found["codex"]["path"] == home.root() + "/bin/codex");
     CHECK(found["codex"]["version"] == "codex 1.2\x1b[31m");
@@ -52,6 +53,7 @@ TEST_CASE("discover tells what is installed and waits for no agent that hangs") 
     CHECK(found["opencode"]["installed"] == false);
     CHECK(found["opencode"]["path"].is_null());
     CHECK(found["mine"]["version"] == "mine 7");
+    CHECK(found["gone"]["installed"] == false);
     const ProgramEnd shown = home.shell("agent-relay discover");
     CHECK(shown.out.find("codex 1.2\\x1b[31m") != std::string::npos);
     CHECK(shown.out.find("not installed") != std::string::npos);

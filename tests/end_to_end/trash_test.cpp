@@ -206,9 +206,13 @@ TEST_CASE("a copied store is tidied without a daemon and a bare directory is lef
     static_cast<void>(write_session(bare, example_meta(2), {{"p", "o"}}));
     home.forbid_daemon(true);
     const std::string id = example_meta(1).id.text();
-    CHECK(home.shell("agent-relay delete --yes --store ../copy " + id).status == 0);
+    const ProgramEnd gone = home.shell("agent-relay delete --yes --store ../copy " + id);
+    CHECK(gone.status == 0);
     CHECK(exists(copy + "/trash/" + id + "/meta.json"));
-    CHECK(home.shell("agent-relay delete --undo --store ../copy " + id).status == 0);
+    // What it says brings it back.
+    const std::string back = "back with: ";
+    REQUIRE(says(gone.out, back));
+    CHECK(home.shell(gone.out.substr(gone.out.find(back) + back.size())).status == 0);
     CHECK(exists(copy + "/sessions/" + id + "/meta.json"));
     const ProgramEnd end = home.shell("agent-relay delete --yes --store ../bare @latest");
     CHECK(end.status == 2);
