@@ -306,11 +306,13 @@ private:
             return;
         }
         out_.flush();
+        // Where there is no such program, whose shell says so and reads nothing, the text is shown all the same.
+        const std::string command = pager_ + "\n[ $? != 127 ] || exec cat";
         child_ = ::fork();
         if (child_ == 0) {
             ::dup2(ends[0], STDIN_FILENO);
             ::setenv("LESS", "FRX", /*overwrite=*/0);
-            ::execl("/bin/sh", "sh", "-c", pager_.c_str(), static_cast<char*>(nullptr));
+            ::execl("/bin/sh", "sh", "-c", command.c_str(), static_cast<char*>(nullptr));
             ::_exit(127);
         }
         static_cast<void>(::close(ends[0]));

@@ -265,6 +265,10 @@ TEST_CASE("what is longer than the screen goes through the pager and what is not
     CHECK(small.wait() == 0);
     CHECK(small.shown().starts_with("paged: "));
     CHECK(small.shown().find(short_of(id_of(1))) != std::string::npos);
+    environment["AGENT_RELAY_PAGER"] = "no-such-pager --fast";
+    PseudoTerminal missing(relay({"list"}), environment, 80, 3);
+    CHECK(missing.wait() == 0);
+    CHECK(missing.shown().find(short_of(id_of(1))) != std::string::npos);
     environment["AGENT_RELAY_PAGER"] = "cat";
     PseudoTerminal none(relay({"list"}), environment, 80, 3);
     CHECK(none.wait() == 0);
