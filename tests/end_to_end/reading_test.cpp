@@ -450,7 +450,7 @@ TEST_CASE("sessions that cannot be read are named and never fatal") {
     CHECK(home.run({"verify"}).status == 5);
 }
 
-TEST_CASE("a watch of a session that is over ends, whatever has become of its timeline") {
+TEST_CASE("a watch of a session that is over ends whatever has become of its timeline") {
     const Home home;
     const std::string session = write_session(home.sessions(), example_meta(21), {{"p", "out\n"}});
     write_text(session + "/events.jsonl", "junk\n");
