@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/run_options.hpp"
 
+#include "cli/session_choice.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -57,6 +59,9 @@ Status take_value(const std::string& flag, const std::string& value, RunOptions&
         options.labels.push_back(value);
     } else if (flag == "--name") {
         options.name = value;
+        if (!can_be_name(value)) {
+            return refuse("\"" + value + "\" can be no name, for it means something else");
+        }
     } else if (flag == "--store") {
         options.store = value;
         if (value != "auto" && value != "repo" && value != "user") {

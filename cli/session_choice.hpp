@@ -49,8 +49,9 @@ struct ChosenSession {
 //     .agent-relay/latest, ./x       a directory
 //
 // each with ":3" after it for its third turn. Id, slug and name go before parts of an id; the nearest store
-// goes before the others, which "@" does not look at. What is no directory and no turn may be a name: "feature/parser". Errc::not_found when there is none; Errc::invalid when
-// the word can be none, or when several fit, with those in the sentence.
+// goes before the others, which "@" does not look at. What is no directory and no turn may be a name:
+// "feature/parser". Errc::not_found when there is none; Errc::invalid when the word can be none, or when several
+// fit, with those in the sentence.
 [[nodiscard]] layout::Result<ChosenSession>
 choose_session(std::string_view word, const SearchPlaces& places);
 

@@ -67,6 +67,7 @@ TEST_CASE("run refuses what contradicts itself and names it") {
     CHECK(refusal({"--store", "moon", "codex"}) == "--store is auto, repo or user, got \"moon\"");
     CHECK(refusal({"--name"}) == "--name needs a value");
     CHECK(refusal({"--name", "--", "x"}) == "--name needs a value");
+    CHECK(refusal({"--name", "@latest", "--", "x"}).starts_with("\"@latest\" can be no name"));
     CHECK(refusal({"-j2", "make"}).starts_with("unknown flag \"-j2\""));
     CHECK(
         refusal({"--max-turns=2", "--", "make"}).starts_with("--prompts-file and --max-turns are"));
