@@ -9,10 +9,9 @@
 //     session.send("turn.end", { tokens: { input: 3, output: 1 } });
 //     await session.close({ exit_code: 0 });
 //
-// send() numbers the event, hands it over and returns. flush() settles once everything that was sent is safe on disk. When the
-// daemon goes away, events wait in memory; once it is back this attaches, learns what it has, and sends the rest, each event once.
-// What could not be delivered when the session ends, or is more than `memoryBytes`, goes to a spool file, which the next
-// `agent-relay run` delivers. Nothing here throws because of the recorder.
+// send() numbers the event, hands it over and returns; flush() settles once all of them are safe on disk. While there is no daemon,
+// events wait in memory; once it is back this learns what it has and sends the rest, each event once. What is left when the session
+// ends, or more than `memoryBytes`, goes to a spool file, which `agent-relay run` delivers. Nothing throws because of the recorder.
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import * as net from "node:net";
@@ -37,8 +36,7 @@ const socketPath = ({ AGENT_RELAY_SOCKET: socket, AGENT_RELAY_HOME: home, XDG_RU
 export class Session {
   id = newUlid();
   #temporary = `${this.id}.${process.pid}.tmp`; // spool file
-  slug = null; // known once session.start was answered, as is path
-  path = null;
+  slug = null; path = null; // known once session.start was answered
   refused = []; // events that the daemon will not have, with its words
   trouble = null; // why nothing is recorded any more; what is sent then is dropped
   #pending = []; // JSON of what is not acked, oldest first
@@ -49,8 +47,7 @@ export class Session {
   #socket = null;
   #ready = false; // attached, or the session is not started yet
   #incoming = "";
-  #retry = null; // a timer
-  #spool = null;
+  #retry = null; #spool = null; // a timer, a descriptor
   #waiting = []; // of flush()
 
   constructor(agent, { cwd = process.cwd(), memoryBytes = 8 << 20, ...fields } = {}) {
@@ -98,13 +95,11 @@ export class Session {
 
   #connect() {
     if (this.#retry !== null || this.#spool !== null) return;
-    const socket = net.connect(socketPath()).unref(); // whoever wants to wait calls flush()
+    const socket = net.connect(socketPath()).setEncoding("utf8").unref(); // whoever wants to wait calls flush()
     this.#socket = socket;
-    socket.setEncoding("utf8");
     socket.on("connect", () => {
       this.#ready = this.#first === 1; // a session.start that was never acked is sent again, and taken once
-      if (this.#ready) return this.#sendPending();
-      this.#write(0, `{"type":"session.attach","reopen":true,"pid":${process.pid}}`);
+      this.#ready ? this.#sendPending() : this.#write(0, `{"type":"session.attach","pid":${process.pid}}`);
     });
     socket.on("data", (text) => this.#read(socket, text));
     socket.on("error", () => {}); // "close" follows
@@ -145,6 +140,11 @@ export class Session {
   #take(answer) {
     this.slug = answer.slug ?? this.slug;
     this.path = answer.path ?? this.path;
+    if (answer.id === 0 && answer.code === "ended") {
+      if (!answer.message.includes("completed") || !this.#pending.at(-1).startsWith('{"type":"session.end"'))
+        return this.#write(0, `{"type":"session.attach","reopen":true,"pid":${process.pid}}`);
+      answer = { type: "ack", id: this.#first + this.#pending.length - 1 }; // by our own end, whose ack was lost
+    }
     if (answer.type === "ack") {
       this.#ready = true;
       const last = answer.id || answer.last_seq;

@@ -8,11 +8,10 @@
         session.send("turn.output", text="hello\\n")
         session.send("turn.end", tokens={"input": 3, "output": 1})
 
-send() numbers the event, hands it over and returns. flush() returns once everything that was sent is safe on disk. When the daemon
-goes away, events wait in memory; the next call that reaches it again attaches, learns what it has, and sends the rest,
-each event once. What could not be delivered when the session ends, or is more than `memory_bytes`, goes to a spool file, which
-the next `agent-relay run` delivers. No call raises because of the recorder, and send() waits for it only when `memory_bytes` are
-full, for 5 s at most. One thread at a time.
+send() numbers the event, hands it over and returns; flush() returns once all of them are safe on disk. While there is no daemon,
+events wait in memory; the next call that reaches it learns what it has and sends the rest, each event once. What is left when the
+session ends, or more than `memory_bytes`, goes to a spool file, which the next `agent-relay run` delivers. No call raises because
+of the recorder, and send() waits for it only when `memory_bytes` are full, for 5 s at most. One thread at a time.
 """
 import collections, fcntl, json, os, secrets, select, socket, time  # noqa: E401
 
@@ -43,8 +42,7 @@ class Session:
         self.trouble = None  # why nothing is recorded any more; what is sent then is dropped
         self._pending = collections.deque()  # JSON of what is not acked, oldest first
         self._first = 1  # the seq of the oldest; 1: session.start
-        self._bytes = 0  # of them all
-        self._memory_bytes = memory_bytes
+        self._bytes, self._memory_bytes = 0, memory_bytes  # of them all, and at most
         self._careful = False  # one event at a time, to find the one that is wrong
         self._socket, self._spool, self._retry_at = None, None, 0.0
         self._disconnect()
@@ -82,9 +80,7 @@ class Session:
         """Ends the session. False when some of it waits in a spool file, or was dropped: see trouble."""
         self.send("session.end", exit_code=exit_code, error=error)
         safe = self.flush(timeout)
-        if self._pending:
-            self._give_up()
-        self._disconnect()
+        self._give_up() if self._pending else self._disconnect()
         if self._spool is not None:
             self._to_spool(b"")
             os.close(self._spool)
@@ -96,12 +92,11 @@ class Session:
         if time.monotonic() < self._retry_at:
             return False
         self._retry_at = time.monotonic() + 0.1
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.setblocking(False)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         self._socket.connect(socket_path())
         self._ready = self._first == 1  # a session.start that was never acked is sent again, and taken once
         if not self._ready:
-            self._outgoing += self._line(0, b'{"type":"session.attach","reopen":true,"pid":%d}' % os.getpid())
+            self._outgoing += self._line(0, b'{"type":"session.attach","pid":%d}' % os.getpid())
         return True
 
     def _disconnect(self):
@@ -151,6 +146,10 @@ class Session:
 
     def _take(self, answer):
         self.slug, self.path = answer.get("slug", self.slug), answer.get("path", self.path)
+        if answer.get("id") == 0 and answer.get("code") == "ended":
+            if "completed" not in answer["message"] or b'"session.end"' not in self._pending[-1][:24]:
+                return self._outgoing.extend(self._line(0, b'{"type":"session.attach","reopen":true,"pid":%d}' % os.getpid()))
+            answer = {"type": "ack", "id": self._first + len(self._pending) - 1}  # by our own end, whose ack was lost
         if answer["type"] == "ack":
             self._ready = True
             while self._pending and self._first <= (answer["id"] or answer["last_seq"]):

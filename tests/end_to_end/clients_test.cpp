@@ -340,6 +340,58 @@ process.kill(process.pid, "SIGKILL");
     }
 }
 
+TEST_CASE("a session that completed stays so when the word of it is lost") {
+    // Hands everything on, but for the answer to session.end, with which it closes once.
+    const std::string between = R"(import os, socket, sys, threading
+def hand_on(source, target, lost):
+    while piece := source.recv(65536):
+        lost[0] = lost[0] or b'"session.end"' in piece and not os.path.exists("ended")
+        target.sendall(piece)
+def answer(source, target, lost):
+    while piece := source.recv(65536):
+        if lost[0]:
+            open("ended", "w").close()
+            return target.shutdown(socket.SHUT_RDWR)
+        target.sendall(piece)
+listener = socket.socket(socket.AF_UNIX)
+listener.bind("between.sock")
+listener.listen()
+open("listening", "w").close()
+while True:
+    client, daemon, lost = listener.accept()[0], socket.socket(socket.AF_UNIX), [False]
+    daemon.connect(os.environ["DAEMON"])
+    threading.Thread(target=hand_on, args=(client, daemon, lost), daemon=True).start()
+    threading.Thread(target=answer, args=(daemon, client, lost), daemon=True).start()
+)";
+    const Sayings sayings{
+        R"(session = Session("py")
+session.send("turn.start", prompt="p")
+session.flush()
+say(session)
+)",
+        R"(const session = new Session("node");
+session.send("turn.start", { prompt: "p" });
+await session.flush();
+await say(session);
+)"};
+    for (const Language& language : is_there(python) ? languages_here() : std::vector<Language>{}) {
+        CAPTURE(language.name);
+        const RelayHome home;
+        REQUIRE(home.shell("agent-relay daemon start").status == 0);
+        write_text(home.work() + "/between.py", between);
+        const std::string begin = "DAEMON=$AGENT_RELAY_HOME/state/relay.sock python3 between.py"
+                                  " >/dev/null 2>&1 & echo $! >pid";
+        REQUIRE(home.shell(begin).status == 0);
+        REQUIRE(eventually([&] { return exists(home.work() + "/listening"); }));
+        const ProgramEnd end =
+            perform(home, language, sayings, "AGENT_RELAY_SOCKET=" + home.work() + "/between.sock");
+        CHECK_MESSAGE(end.out == "safe 0 well\n", (end.out + end.err));
+        CHECK(exists(home.work() + "/ended"));
+        CHECK(home.session().meta()["status"] == "completed");
+        CHECK(home.shell("kill $(cat pid)").status == 0);
+    }
+}
+
 TEST_CASE("a Node agent that does not close its session ends all the same") {
     if (!is_there(node)) {
         return;
