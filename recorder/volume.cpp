@@ -178,7 +178,9 @@ Status Volume::apply_effect(SessionFiles& files, const Effect& effect, ApplyMode
         }
         OrderMonitor::publishing(effect.kind == EffectKind::replace_synced, false);
         Status published = files.publish(effect.name, *staged.value(), mode);
-        files.keep_to_settle(effect.name, std::move(staged.value()));
+        if (published.ok()) {
+            files.keep_to_settle(effect.name, std::move(staged.value()));
+        }
         return published;
     }
     case EffectKind::remove:
