@@ -3,6 +3,7 @@
 
 #include "cli/handoff_packet.hpp"
 #include "cli/session_choice.hpp"
+#include "cli/session_scan.hpp"
 #include "layout/git_work_tree.hpp"
 #include "layout/session_paths.hpp"
 #include "layout/session_reader.hpp"
@@ -16,6 +17,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <mutex>
+#include <set>
 #include <utility>
 
 namespace relay::cli {
@@ -351,14 +354,44 @@ Result<ResumableSession> read_as_of(
     return session;
 }
 
+namespace {
+
+// The sessions that others go on with, or have gone on with to a good end.
+std::set<std::string> continued_sessions(const SearchPlaces& places) {
+    std::mutex mutex;
+    std::set<std::string> continued;
+    ScanRequest request;
+    for (const std::string& place : {places.nearest, places.of_user}) {
+        if (!place.empty()) {
+            request.sessions_directories.push_back(place);
+        }
+    }
+    request.wanted = [&mutex, &continued](const layout::Meta& meta) {
+        const bool failed = meta.error || meta.exit_code.value_or(0) != 0;
+        const bool stands = meta.status != layout::SessionStatus::completed || !failed;
+        if (stands && meta.parent && meta.parent->relation == "resume") {
+            const std::lock_guard lock(mutex);
+            continued.insert(meta.parent->session);
+        }
+        return false;
+    };
+    static_cast<void>(scan_sessions(request));  // of what cannot be read nothing is known
+    return continued;
+}
+
+}  // namespace
+
 Result<std::string>
 find_resumable(const std::string& word, const layout::Environment& environment) {
     const Result<SearchPlaces> places = find_search_places(environment, "");
     if (!places.ok()) {
         return places.error();
     }
-    const auto stopped_short = [](const layout::Meta& meta) {
-        return meta.status == layout::SessionStatus::checkpointed && !meta.archived;
+    const std::set<std::string> continued =
+        word.empty() ? continued_sessions(places.value()) : std::set<std::string>();
+    const auto stopped_short = [&continued](const layout::Meta& meta) {
+        return meta.status == layout::SessionStatus::checkpointed && !meta.archived
+               && !continued.contains(meta.id.text());
     };
     Result<ChosenSession> chosen = word.empty() ? newest_session(places.value(), stopped_short)
                                                 : choose_whole_session(word, places.value());
@@ -366,10 +399,10 @@ find_resumable(const std::string& word, const layout::Environment& environment) 
         return Error{
             Errc::not_found,
             0,
-            "no session stopped short in " + places.value().nearest
-                + "; agent-relay list shows what there is, and agent-relay continue goes on with "
-                  "one "
-                  "that has ended"};
+            "no session that stopped short in " + places.value().nearest
+                + " waits to be gone on with; agent-relay list shows what there is, agent-relay "
+                  "resume goes on with any of them, and agent-relay continue with one that has "
+                  "ended"};
     }
     if (!chosen.ok()) {
         return chosen.error();

@@ -51,7 +51,7 @@ find_packet(const std::string& session_directory, const std::optional<std::int64
     std::string_view request);
 
 // The directory of the session that `word` names, or without one of the newest that stopped short, here or else
-// in the user's store. Errc as of choose_session().
+// in the user's store, and that nobody goes on with or has gone on with to a good end. Errc as of choose_session().
 [[nodiscard]] layout::Result<std::string>
 find_resumable(const std::string& word, const layout::Environment& environment);
 

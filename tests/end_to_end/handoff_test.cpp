@@ -176,6 +176,21 @@ TEST_CASE("handing over and going on take a session by every name that it has") 
     CHECK(home.sessions().back().meta()["parent"]["session"] == stopped[1].id);
 }
 
+TEST_CASE("a session is gone on with by itself until somebody has done so to a good end") {
+    const RelayHome home;
+    const std::string stop = "agent-relay run -- bash -c 'kill -TERM $PPID; exec sleep 10'; true";
+    REQUIRE(home.shell(stop).status == 0);
+    const std::string id = home.session().id;
+    CHECK(home.shell("agent-relay run --resume -- false").status == 1);
+    CHECK(home.shell("agent-relay run --resume -- true").status == 0);
+    CHECK(home.sessions().back().meta()["parent"]["session"] == id);
+    const ProgramEnd end = home.shell("agent-relay run --resume -- true");
+    CHECK(end.status == 3);
+    CHECK(says(end.err, "waits to be gone on with"));
+    // Whoever names it means it.
+    CHECK(home.shell("agent-relay resume " + id + " -- true").status == 0);
+}
+
 TEST_CASE("handing over and going on refuse names that fit none or several sessions") {
     const RelayHome home;
     REQUIRE(
