@@ -232,14 +232,16 @@ TEST_CASE(
                    "path-$n-$(printf x%.0s $(seq 200)) ; done; kill -TERM $PPID; exec sleep 10'")
             .status
         == 143);
+    const std::string id = home.session().id;
     const ProgramEnd first = home.shell("agent-relay run --resume reads 'go on'");
     CHECK(first.status == 0);
     CHECK(first.out.size() > 40'000);
     CHECK(says(first.out, "\ngo on\n"));
     // The second packet is about the first session's objective.
     REQUIRE(
-        home.shell("agent-relay run --resume -- bash -c 'cat > /dev/null; kill -INT $PPID; exec "
-                   "sleep 10'")
+        home.shell(
+                "agent-relay resume " + id
+                + " -- bash -c 'cat > /dev/null; kill -INT $PPID; exec sleep 10'")
             .status
         != 0);
     const ProgramEnd second = home.shell("agent-relay run --resume -- cat");
