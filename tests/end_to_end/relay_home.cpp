@@ -7,8 +7,11 @@
 #include <doctest/doctest.h>
 #include <relay_built_here.hpp>
 
+#include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <sstream>
@@ -72,9 +75,18 @@ pid_t RelayHome::daemon() const {
     return status.is_object() ? status.value("pid", pid_t{0}) : 0;
 }
 
+// Until it is gone its socket takes connections that nobody will answer.
 void RelayHome::kill_daemon() const {
-    if (const pid_t pid = daemon(); pid > 0) {
-        ::kill(pid, SIGKILL);
+    const pid_t pid = daemon();
+    if (pid <= 0) {
+        return;
+    }
+    pollfd process{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)), POLLIN, 0};
+    ::kill(pid, SIGKILL);
+    if (process.fd >= 0) {
+        constexpr int patience_ms = 30'000;
+        static_cast<void>(::poll(&process, 1, patience_ms));
+        ::close(process.fd);
     }
 }
 
