@@ -154,10 +154,15 @@ private:
 
     void live_through_the_fault() {
         daemon_.launcher() = launcher();
+        const std::size_t said = daemon_.log().size();
         daemon_.spawn();
         start_clients();
-        const auto over = [this] {
-            return !daemon_.running() || all_done();
+        // The clients may have come to their end before the fault: a launcher that has not begun knows no signal yet.
+        const auto is_ready = [this, said] {
+            return daemon_.log().find(" ready ", said) != std::string::npos;
+        };
+        const auto over = [this, &is_ready] {
+            return !daemon_.running() || (all_done() && is_ready());
         };
         bool ended = eventually(over, sick_for);
         if (!ended) {
