@@ -385,7 +385,7 @@ Result<std::unique_ptr<File>> open_or_create(int directory, const std::string& n
     }
 }
 
-// For file systems that cannot do it in one step.
+// For file systems and sandboxes that cannot do it in one step.
 int rename_new_in_two_steps(int from, const char* name, int to, const char* new_name) {
     struct stat found {};
     if (::fstatat(to, new_name, &found, AT_SYMLINK_NOFOLLOW) == 0) {
@@ -397,8 +397,9 @@ int rename_new_in_two_steps(int from, const char* name, int to, const char* new_
 
 int rename_new_at(int from, const char* name, int to, const char* new_name) {
     const int answer = ::renameat2(from, name, to, new_name, RENAME_NOREPLACE);
-    return answer != 0 && errno == EINVAL ? rename_new_in_two_steps(from, name, to, new_name)
-                                          : answer;
+    // EINVAL: the file system. ENOSYS, EPERM: as of openat2.
+    const bool unknown = answer != 0 && (errno == EINVAL || errno == ENOSYS || errno == EPERM);
+    return unknown ? rename_new_in_two_steps(from, name, to, new_name) : answer;
 }
 
 class PosixDirectory final : public Directory {
